@@ -12,8 +12,18 @@ from engine.core.strict_json import NotJson, check_storable
 #: What topics and groups may be called: legal as a Redis key, an NSQ topic or channel, and a part of a URL.
 NAME = re.compile(r"[a-z0-9]+(?:[._-][a-z0-9]+)*")
 MAX_NAME = 64
-#: Control characters, and lone surrogates, which are no text.
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
+#: What no page shows as it is, as the inside of a class of characters: control characters but for tab and the ends of
+#: lines, and what overrules the direction of what is written.
+NOT_SHOWN = r"\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069"
+#: These, the return that a browser makes an end of line, and lone surrogates, which are no text. Who changed another
+#: field of a form that shows one would save the picture of it.
+_CONTROL = re.compile(rf"[{NOT_SHOWN}\r\ud800-\udfff]")
+_NOT_SHOWN = re.compile(f"[{NOT_SHOWN}]")
+
+
+def holds_not_shown(text: str) -> bool:
+    """Whether a page shows ``text`` otherwise than it is: what a form sends back of it is not the same."""
+    return _NOT_SHOWN.search(text) is not None
 
 
 def name(value: object, field: str) -> str:

@@ -56,12 +56,27 @@ _LOOKS_SECRET: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\b(AKIA|ASIA)[0-9A-Z]{16}\b"), rf"\1{REDACTED}"),
 )
 
-_NAMES = re.compile(_NAMED)
+_NAMES = re.compile(rf"{_NAMED}|authorization|cookie")
+#: What stands between quotes of one kind, of which the pattern's second group is the first; and where each has a
+#: backslash before it. The other kind may stand in there, and nothing has to follow: no text is looked through twice.
+_IN_QUOTES = r"(?:\\.|(?!\2)[^\\\n]){1,4000}"
+_IN_ESCAPED_QUOTES = r"(?:\\{3}[\"']|\\(?!\2)[^\n]|(?!\2)[^\\\n]){1,4000}"
+_ARGUMENT = rf"(?<!-)--[a-z0-9-]{{0,30}}?{_NAMED}[a-z0-9-]{{0,20}}"
+#: What a credential whose scheme may be seen looks like once it is redacted.
+_DONE = r"(?!(?:Bearer|Basic)\s{1,4}\[)"
 _AFTER_A_NAME: tuple[tuple[re.Pattern[str], str], ...] = (
     # An argument of a program: --password …
+    (re.compile(rf"({_ARGUMENT}[ \t]{{1,4}})(?!-){_NONE}[^\s&'\",;]{{3,500}}", re.IGNORECASE), rf"\1{REDACTED}"),
+    # The same in quotes, and in a list of arguments.
     (
         re.compile(
-            rf"(--[a-z0-9-]{{0,30}}?{_NAMED}[a-z0-9-]{{0,20}}[ \t]{{1,4}})(?!-){_NONE}[^\s&'\",;]{{3,500}}",
+            rf"({_ARGUMENT}(?:[ \t]{{1,4}}\$?|[\"']\s{{0,2}},\s{{0,4}}(?!.--))([\"'])){_IN_QUOTES}", re.IGNORECASE
+        ),
+        rf"\1{REDACTED}",
+    ),
+    (
+        re.compile(
+            rf"({_ARGUMENT}(?:[ \t]{{1,4}}|\\[\"']\s{{0,2}},\s{{0,4}}(?!..--))\\([\"'])){_IN_ESCAPED_QUOTES}",
             re.IGNORECASE,
         ),
         rf"\1{REDACTED}",
@@ -71,15 +86,16 @@ _AFTER_A_NAME: tuple[tuple[re.Pattern[str], str], ...] = (
     # The same in quotes: of a shell, of a call as Python shows it, in JSON, also within a text of it.
     (
         re.compile(
-            rf"({_NAMED}(?:[A-Za-z0-9_-]{{0,20}}\s{{0,2}}[=:]\s{{0,2}}|[^\"'\\\n]{{0,20}}[\"']\s{{0,4}}:\s{{0,4}})[\"'])"
-            r"(?:\\.|[^\"'\\\n]){1,500}",
+            rf"((?:(?:{_NAMED}[A-Za-z0-9_-]{{0,20}}|\bauthorization)\s{{0,2}}[=:]\s{{0,2}}"
+            rf"|(?:{_NAMED}[^\"'\\\n]{{0,20}}|authorization|cookie)[\"']\s{{0,4}}:\s{{0,4}})([\"'])){_DONE}{_IN_QUOTES}",
             re.IGNORECASE,
         ),
         rf"\1{REDACTED}",
     ),
     (
         re.compile(
-            rf"({_NAMED}[^\"'\\\n]{{0,20}}\\[\"']\s{{0,4}}:\s{{0,4}}\\[\"'])(?:\\[^\"']|[^\"'\\\n]){{1,500}}",
+            rf"((?:{_NAMED}[^\"'\\\n]{{0,20}}|authorization|cookie)\\[\"']\s{{0,4}}:\s{{0,4}}\\([\"']))"
+            rf"{_DONE}{_IN_ESCAPED_QUOTES}",
             re.IGNORECASE,
         ),
         rf"\1{REDACTED}",

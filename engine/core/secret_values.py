@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, quote_plus
@@ -30,14 +30,21 @@ class SecretValues:
     def __init__(self, values: Iterable[Any] = ()) -> None:
         #: By the characters that are looked for; those of one such beginning in their order.
         self._by_head: dict[str, list[str]] = {}
-        lengths: dict[str, set[int]] = {}
         lines = (line.strip() for text in _spelt(values) for line in _LINE_END.split(text))
         for line in sorted({line for line in lines if len(line) >= LEAST}):
             self._by_head.setdefault(line[:HEAD], []).append(line)
-            lengths.setdefault(line[:LEAST], set()).add(min(len(line), HEAD))
-        #: How long what begins so may be, the longest first.
-        self._lengths = {start: sorted(each, reverse=True) for start, each in lengths.items()}
         self._heads = sorted(self._by_head)
+        #: By their first characters, in order.
+        self._by_start: dict[str, list[str]] = {}
+        #: Of each the lengths of those that it begins with, its own the last.
+        self._within: dict[str, tuple[int, ...]] = {}
+        around: list[str] = []
+        for head in self._heads:
+            while around and not head.startswith(around[-1]):
+                around.pop()
+            around.append(head)
+            self._within[head] = tuple(map(len, around))
+            self._by_start.setdefault(head[:LEAST], []).append(head)
 
     def out_of(self, text: str, *, cut: bool = False) -> str:
         """``text`` with each of them replaced. ``cut``: it goes on, and may end within one."""
@@ -57,13 +64,20 @@ class SecretValues:
 
     def _end_of(self, text: str, at: int) -> int:
         """Where the longest that begins ``at`` ends; 0: none does."""
-        for length in self._lengths.get(text[at : at + LEAST], ()):
-            if found := self._by_head.get(text[at : at + length]):
-                # In their order: what is most alike stands beside the place of the text.
-                place = bisect_left(found, text[at:])
-                near = found[max(0, place - 1) : place + 1]
-                return at + max(_alike(each, text[at : at + len(each)]) for each in near)
-        return 0
+        heads = self._by_start.get(text[at : at + LEAST])
+        if heads is None:
+            return 0
+        # Whatever the text begins with here, the last that is not behind it in their order begins with too.
+        place = bisect_right(heads, text[at : at + HEAD])
+        if not place:
+            return 0
+        last = heads[place - 1]
+        lengths = self._within[last]
+        fits = bisect_right(lengths, False, key=lambda length: not text.startswith(last[:length], at))
+        if not fits:
+            return 0
+        length = lengths[fits - 1]
+        return at + (length if length < HEAD else _alike(self._by_head[last[:length]], text, at))
 
     def _half_at_end(self, text: str) -> int:
         """With how many characters of the beginning of one it ends."""
@@ -82,10 +96,23 @@ class UnknownSecrets(SecretValues):
         return "\n".join(REDACTED if line.strip() else line for line in text.split("\n"))
 
 
-def _alike(one: str, other: str) -> int:
-    """How many characters of their beginnings are the same."""
-    if one == other:
-        return len(one)
+def _alike(ordered: list[str], text: str, at: int) -> int:
+    """How many characters, from ``at`` on, the ``text`` shares with that of the ``ordered`` that is most alike."""
+    length = HEAD
+    while True:
+        # So much is looked at as is found, and once more: what goes on for long is copied for what it takes out alone.
+        length *= 2
+        part = text[at : at + length]
+        place = bisect_left(ordered, part)
+        # In their order what is most alike stands beside the place of the text.
+        found = max(_common(each, part) for each in ordered[max(0, place - 1) : place + 1])
+        if found < length:
+            return found
+
+
+def _common(one: str, other: str) -> int:
+    if one.startswith(other):
+        return len(other)
     return next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +21,7 @@ from hbus_console.topics.field_paths import FieldPath
 from hbus_console.topics.masking import mask, masked
 from hbus_console.topics.models import Topic
 from hbus_console.topics.payloads import MaskingRules, shown
+from hbus_console.ui.control_characters import json_to_send
 
 #: The longest payload that the form takes, in characters of JSON.
 LONGEST = 200_000
@@ -56,7 +56,7 @@ def draft(letter: DeadLetter) -> Draft:
     payload = shown(message, _rules(letter))
     if message.data_base64 is not None or payload.form != "json" or "*" in payload.hidden:
         return Draft("", obstacle="Only a payload of JSON can be edited that is not hidden as a whole.")
-    return Draft(json.dumps(payload.value, indent=2, ensure_ascii=False), payload.hidden)
+    return Draft(json_to_send(payload.value), payload.hidden)
 
 
 def parsed(text: str) -> Any:

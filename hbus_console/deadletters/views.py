@@ -33,6 +33,7 @@ from hbus_console.operations.reading import that_made
 from hbus_console.operations.services import shown_of
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics.models import Topic
+from hbus_console.ui.control_characters import escaped
 from hbus_console.ui.curl import CurlRequest
 from hbus_console.ui.streaming import json_lines
 from hbus_console.ui.timerange import time_range
@@ -75,7 +76,7 @@ def edit(request: HttpRequest, letter_id: int) -> HttpResponse:
     draft = editing.draft(letter)
     text, reason, errors = draft.text, "", {}
     if request.method == "POST":
-        text, reason = request.POST.get("payload", ""), request.POST.get("reason", "")
+        text, reason = escaped(request.POST.get("payload", "")), request.POST.get("reason", "")
         try:
             decision = services.redrive_edited(who, letter_id, editing.parsed(text), reason)
         except BadInput as refused:

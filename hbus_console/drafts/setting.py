@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from engine.core.strict_json import NotJson, read_typed
 from hbus_console import checks
 from hbus_console.access.acts import Act
 from hbus_console.ui import forms
+from hbus_console.ui.control_characters import escaped, json_to_send
 from hbus_console.ui.formats import in_larger_unit
 
 #: Checked values by name, of the settings that were checked before.
@@ -249,8 +249,8 @@ class JsonObject(Setting):
 
     def shown(self, value: Any) -> str:
         if isinstance(value, str):
-            return value
-        return json.dumps(value, indent=2, ensure_ascii=False) if value else ""
+            return escaped(value)
+        return json_to_send(value) if value else ""
 
     def _read(self, text: str) -> Any:
         try:

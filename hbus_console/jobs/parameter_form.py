@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from engine.core.errors import BadInput
 from engine.core.strict_json import NotJson, read_typed
+from hbus_console import checks
 from hbus_console.jobs.showing import MASK, is_secret
+from hbus_console.ui.control_characters import json_to_send
 from hbus_console.ui.forms import Form, lines
 
 #: Before the name of a parameter in a form.
@@ -41,8 +42,8 @@ def parameter_fields(schema: Mapping[str, Any] | None, values: Mapping[str, Any]
     if not isinstance(properties, Mapping) or not 0 < len(properties) <= MOST_FIELDS:
         return None
     needed = (schema or {}).get("required", ())
-    fields = [_field(name, each, values.get(name), name in needed) for name, each in properties.items()]
-    known = [field for field in fields if field is not None]
+    fields = [_field(name, each, values.get(name), name in needed, schema or {}) for name, each in properties.items()]
+    known = [field for field in fields if field is not None and not _changes(field)]
     return known if len(known) == len(fields) and not set(values) - set(properties) else None
 
 
@@ -64,7 +65,7 @@ def read_parameters(form: Form, schema: Mapping[str, Any] | None) -> dict[str, A
 
 def as_json(values: Mapping[str, Any]) -> str:
     """As the JSON field shows them."""
-    return json.dumps(dict(values), indent=2, ensure_ascii=False) if values else "{}"
+    return json_to_send(dict(values)) if values else "{}"
 
 
 def read_json(text: str) -> dict[str, Any]:
@@ -80,12 +81,12 @@ def read_json(text: str) -> dict[str, Any]:
     return found
 
 
-def _field(name: str, schema: Any, value: Any, required: bool) -> ParameterField | None:
+def _field(name: str, schema: Any, value: Any, required: bool, root: Mapping[str, Any]) -> ParameterField | None:
     kind = _kind(schema)
     if kind not in _KINDS or (value is not None and not isinstance(value, str | int | float | bool)):
         return None
     # Also what is called secret elsewhere alone, by another version.
-    secret = value == MASK or is_secret(name, schema)
+    secret = value == MASK or is_secret(name, schema, root)
     value = schema.get("default") if value is None else value
     options = tuple(str(each) for each in schema.get("enum", ()))
     shown = "" if value is None or secret else str(value)
@@ -99,6 +100,12 @@ def _field(name: str, schema: Any, value: Any, required: bool) -> ParameterField
     if secret:
         input_type, told = "password", f"{told} Left empty, it is the job's own.".strip()
     return ParameterField(name, input_type, shown, required, told, options, "any" if kind == "number" else "")
+
+
+def _changes(field: ParameterField) -> bool:
+    """Whether something else would come back of it than was filled in: an input has one line."""
+    sent = (field.name, field.value, *field.options)
+    return any(checks.holds_not_shown(each) or "\n" in each or "\r" in each for each in sent)
 
 
 def _kind(schema: Any) -> str:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
-from urllib.parse import unquote
+
+from hbus_console.schemas.references import WORDS, Place, References, parts
 
 Schema = Mapping[str, Any]
 
@@ -17,11 +18,16 @@ _HIDDEN = "writeOnly"
 _SECRET_FORMATS = ("password",)
 #: Words of a schema under which there are schemas of the same value.
 _ALSO = ("allOf", "anyOf", "oneOf", "if", "then", "else", "not", "dependentSchemas")
+#: Under which there are those of members without one of their own, and those of items.
+_OTHER_MEMBERS = ("additionalProperties", "unevaluatedProperties")
+_LISTS = ("prefixItems", "items", "contains", "additionalItems", "unevaluatedItems")
 
 
-def calls_none_secret(schema: str) -> bool:
-    """Whether a ``schema``, as a text of JSON, says of nothing that it is secret: then nobody need walk through it."""
-    return not any(f'"{word}"' in schema for word in (_HIDDEN, *_SECRET_FORMATS))
+def calls_none_secret(schema: Schema, text: str) -> bool:
+    """Whether a ``schema``, and the ``text`` of it as JSON, calls nothing secret: then nobody need walk through it."""
+    if any(f'"{word}"' in text for word in (_HIDDEN, *_SECRET_FORMATS)):
+        return False
+    return not any(f'"{word}"' in text for word in WORDS) or _leads_within(schema)
 
 
 class TooMuch(Exception):
@@ -42,90 +48,117 @@ class Steps:
 
 
 class Spoken:
-    """What speaks about one value: some schemas, and all that they say about it elsewhere."""
+    """What speaks about one value: some parts of a schema, and all that they say about it elsewhere."""
 
-    def __init__(self, schemas: Iterable[Any], root: Schema, steps: Steps) -> None:
-        self._root = root
+    def __init__(self, places: Iterable[Place], references: References, steps: Steps) -> None:
+        self._references = references
         self._steps = steps
-        self.schemas = self._with_all_they_say(schemas)
-        #: Whether one of them says that the value is given and never shown.
-        self.says_secret = any(
-            each.get(_HIDDEN) is True or each.get("format") in _SECRET_FORMATS for each in self.schemas
+        self._lost = False
+        self._places = self._with_all_they_say(places)
+        #: Whether one of them says that the value is given and never shown, or it cannot be told what one says.
+        self.says_secret = self._lost or any(
+            each.get(_HIDDEN) is True or each.get("format") in _SECRET_FORMATS for each, _ in self._places
         )
         self._rest: Spoken | None = None
         self._of_items: Spoken | None = None
-        self._named: dict[str, list[Any]] | None = None
+        self._named: dict[str, list[Place]] | None = None
+
+    @classmethod
+    def of(cls, schema: Any, root: Schema, steps: Steps) -> Spoken:
+        """What speaks about the value of which ``schema``, a part of ``root``, is."""
+        return cls(parts(root, schema), References(root), steps)
 
     def member(self, name: str) -> Spoken:
         """What speaks about the member ``name`` of the value."""
         if self._rest is None:
-            self._rest = self._of(_unnamed(self.schemas))
+            self._rest = self._beneath(_unnamed(self._places))
         own = self._by_name().get(name)
         # Whatever has no schema of its own shares the one answer: members are many.
-        return self._rest if own is None else self._of([*own, *self._rest.schemas])
+        return self._rest if own is None else self._beneath([*own, *self._rest._places])
 
     def items(self) -> Spoken:
         """What speaks about any item of the value."""
         if self._of_items is None:
-            self._of_items = self._of(_items(self.schemas))
+            self._of_items = self._beneath(_items(self._places))
         return self._of_items
 
-    def _of(self, schemas: Iterable[Any]) -> Spoken:
-        return Spoken(schemas, self._root, self._steps)
+    def _beneath(self, places: Iterable[Place]) -> Spoken:
+        return Spoken(places, self._references, self._steps)
 
-    def _by_name(self) -> dict[str, list[Any]]:
+    def _by_name(self) -> dict[str, list[Place]]:
         if self._named is None:
             self._named = {}
-            for each in self.schemas:
+            for each, base in self._places:
                 properties = each.get("properties")
                 for name, of_it in properties.items() if isinstance(properties, Mapping) else ():
                     self._steps.take()
-                    self._named.setdefault(name, []).append(of_it)
+                    self._named.setdefault(name, []).extend(parts(base, of_it))
         return self._named
 
-    def _with_all_they_say(self, schemas: Iterable[Any]) -> list[Schema]:
-        found: dict[int, Schema] = {}
-        left = list(schemas)
+    def _with_all_they_say(self, places: Iterable[Place]) -> list[Place]:
+        found: dict[tuple[int, int], Place] = {}
+        left = list(places)
         while left:
             self._steps.take()
-            each = left.pop()
-            if not isinstance(each, Mapping) or id(each) in found:
+            each, base = place = left.pop()
+            # In Python the same part may stand in several places.
+            key = id(each), id(base)
+            if key in found:
                 continue
-            found[id(each)] = each
-            left.extend(_referred(each[word], self._root) for word in ("$ref", "$dynamicRef") if word in each)
+            found[key] = place
+            for word in WORDS:
+                if word in each:
+                    left.extend(self._referred(base, each[word]))
             for word in _ALSO:
                 if (under := each.get(word)) is None:
                     continue
-                left.extend(under if isinstance(under, list) else [under])
+                left.extend(parts(base, *(under if isinstance(under, list) else [under])))
                 if word == "dependentSchemas" and isinstance(under, Mapping):
-                    left.extend(under.values())
+                    left.extend(parts(base, *under.values()))
         return list(found.values())
 
-
-def _referred(reference: Any, root: Schema) -> Any:
-    """What a reference within the schema leads to; schemas refer to no other."""
-    found: Any = root
-    for word in str(reference).removeprefix("#").split("/")[1:]:
-        part = unquote(word).replace("~1", "/").replace("~0", "~")
-        if isinstance(found, list):
-            found = found[int(part)] if part.isdecimal() and int(part) < len(found) else None
-        else:
-            found = found.get(part) if isinstance(found, Mapping) else None
-    return found
+    def _referred(self, base: Schema, reference: Any) -> list[Place]:
+        targets = _targets(self._references, base, reference)
+        self._lost = self._lost or targets is None
+        return targets or []
 
 
-def _unnamed(schemas: Iterable[Schema]) -> Iterator[Any]:
-    for each in schemas:
+def _targets(references: References, base: Schema, reference: Any) -> list[Place] | None:
+    """What it may lead to, also where not all readers agree on where a part with an identity of its own begins."""
+    bases = [base] if base is references.root else [base, references.root]
+    found = [references.targets(each, reference) for each in bases]
+    known = [each for each in found if each is not None]
+    return [place for each in known for place in each] if known else None
+
+
+def _leads_within(schema: Schema) -> bool:
+    """Whether every reference in it can be followed."""
+    references = References(schema)
+    left: list[tuple[Any, Schema]] = [(schema, schema)]
+    while left:
+        node, base = left.pop()
+        if isinstance(node, list):
+            left += [(each, base) for each in node]
+        for each, inner in parts(base, node):
+            left += [(value, inner) for value in each.values()]
+            for word in WORDS:
+                # A schema that is called so is that of a property of the name.
+                named = word in each and not isinstance(each[word], Mapping | bool)
+                if named and _targets(references, inner, each[word]) is None:
+                    return False
+    return True
+
+
+def _unnamed(places: Iterable[Place]) -> Iterator[Place]:
+    for each, base in places:
         patterns = each.get("patternProperties")
         if isinstance(patterns, Mapping):
-            yield from patterns.values()
-        yield from (each[word] for word in ("additionalProperties", "unevaluatedProperties") if word in each)
+            yield from parts(base, *patterns.values())
+        yield from parts(base, *(each[word] for word in _OTHER_MEMBERS if word in each))
 
 
-def _items(schemas: Iterable[Schema]) -> Iterator[Any]:
-    for each in schemas:
-        first = each.get("prefixItems")
-        yield from first if isinstance(first, list) else ()
-        items = each.get("items")
-        yield from items if isinstance(items, list) else [items]
-        yield from (each[word] for word in ("contains", "additionalItems", "unevaluatedItems") if word in each)
+def _items(places: Iterable[Place]) -> Iterator[Place]:
+    for each, base in places:
+        for word in _LISTS:
+            under = each.get(word)
+            yield from parts(base, *(under if isinstance(under, list) else [under]))

@@ -34,6 +34,8 @@ _SECRET_NAMES = (
 #: Words of the names of single values that say so: parts of other words do not, and what they head has its own names.
 _SECRET_WORDS = frozenset({"auth", "cookie", "cvc", "cvv", "otp", "pass"})
 _COMPOUND = ("object", "array")
+#: Of what is not there: null is a value that may be secret.
+_ABSENT = object()
 _WORD = re.compile(r"[A-Z]*[a-z]+|[A-Z]+|[0-9]+")
 #: Headers that say what is asked for or sent, in small letters: these may be seen.
 _PLAIN_HEADERS = frozenset({"accept", "accept-encoding", "accept-language", "content-type", "user-agent"})
@@ -58,7 +60,7 @@ def looked_through(parameters: Mapping[str, Any], *schemas: Schema, most: int = 
     steps = Steps(most)
     shown: Any = parameters
     for root in schemas or [{}]:
-        shown = _shown("", shown, Spoken([root], root, steps))
+        shown = _shown("", shown, Spoken.of(root, root, steps))
         if shown == MASK:
             return dict.fromkeys(parameters, MASK)
     return dict(_without_credentials(shown))
@@ -79,7 +81,7 @@ def shown_options(options: Mapping[str, Any]) -> dict[str, Any]:
 def is_secret(name: str, schema: Schema, root: Schema | None = None) -> bool:
     """Whether a parameter is given and never shown. ``root``: of which ``schema`` is a part."""
     try:
-        said = _says_so(name, Spoken([schema], root or {}, Steps(MOST_STEPS)))
+        said = _says_so(name, Spoken.of(schema, schema if root is None else root, Steps(MOST_STEPS)))
     except TooMuch:
         return True
     return said or (_hints(name) and schema.get("type") not in _COMPOUND)
@@ -161,15 +163,17 @@ def _argument(values: Sequence[Any], n: int) -> str:
 
 def _restored(typed: Any, known: Any, hidden: Any) -> Any:
     if typed == MASK:
-        if known is None:
+        if known is _ABSENT:
             raise KeyError(MASK)
         return known
     if isinstance(typed, Mapping):
         before, seen = (known, hidden) if _are(Mapping, known, hidden) else ({}, {})
-        return {name: _restored(value, before.get(name), seen.get(name)) for name, value in typed.items()}
+        return {
+            name: _restored(value, before.get(name, _ABSENT), seen.get(name, _ABSENT)) for name, value in typed.items()
+        }
     if isinstance(typed, list):
         alike = _are(list, known, hidden) and len(known) == len(typed)
-        items = zip(known, hidden, strict=True) if alike else [(None, None)] * len(typed)
+        items = zip(known, hidden, strict=True) if alike else [(_ABSENT, _ABSENT)] * len(typed)
         return [_restored(value, *item) for value, item in zip(typed, items, strict=True)]
     return typed
 

@@ -25,6 +25,7 @@ from hbus_console.operations.models import ACTIVE, Operation, OperationItem
 from hbus_console.registry.declaration import MenuEntry
 from hbus_console.registry.loading import features
 from hbus_console.registry.subjects import kind_named as subject_kind
+from hbus_console.ui.control_characters import json_to_send
 from hbus_console.ui.curl import CurlRequest
 from hbus_console.ui.formats import listed, num
 from hbus_console.ui.pages import refuse_act
@@ -84,7 +85,7 @@ def operation(request: HttpRequest, operation_id: int) -> HttpResponse:
         "kind": kind,
         "missing": missing,
         "things": subject_kind(kind.works_on),
-        "spec": json.dumps(found.spec, indent=2, ensure_ascii=False),
+        "spec": json_to_send(found.spec),
         "items": reading.items(items, result, request.GET.get("cursor", ""), outcome),
         "became": reading.sentences([found]).get(found.pk, ""),
         "result": result,
@@ -199,7 +200,7 @@ def _planned(
         "nav": "operations",
         "kind": chosen,
         "things": subject_kind(chosen.works_on),
-        "spec": json.dumps(spec, ensure_ascii=False),
+        "spec": json_to_send(spec, indent=None),
         "reason": request.POST.get("reason", ""),
         "rate": request.POST.get("rate_per_s", str(chosen.rate_per_s)),
         "errors": field_errors(refused) if refused else {},

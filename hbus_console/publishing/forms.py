@@ -11,6 +11,7 @@ from engine.bus.options import PublishOptions
 from engine.bus.transport import Priority
 from engine.core.errors import BadInput
 from engine.core.strict_json import NotJson, read_typed
+from hbus_console import checks
 from hbus_console.ui.forms import Form, text
 
 
@@ -20,14 +21,14 @@ def publish_options(form: Form) -> PublishOptions:
     if priority not in set(Priority):
         raise BadInput(f"There is no priority {priority!r}.", remedy="Low, normal or high.", field="priority")
     return PublishOptions(
-        type=text(form, "type"),
-        key=text(form, "key"),
-        headers=_headers(form.get("headers", "")),
+        type=_line(form, "type"),
+        key=_line(form, "key"),
+        headers=_headers(_as_shown(form.get("headers", ""), "headers")),
         delay_s=_seconds(form, "delay_s"),
         due=_due(form),
         priority=Priority(priority),
         ttl_s=_seconds(form, "ttl_s"),
-        idempotency_key=text(form, "idempotency_key"),
+        idempotency_key=_line(form, "idempotency_key"),
     )
 
 
@@ -37,6 +38,21 @@ def payload(form: Form) -> Any:
         return read_typed(form.get("payload", ""))
     except NotJson as error:
         raise BadInput(f"Not JSON: {error}.", remedy="Mend it and try again.", field="payload") from error
+
+
+def _line(form: Form, name: str) -> str:
+    return _as_shown(text(form, name), name)
+
+
+def _as_shown(sent: str, field: str) -> str:
+    """``sent``, which whoever checks it before they publish it sends a second time, off the page."""
+    if checks.holds_not_shown(sent):
+        raise BadInput(
+            "It holds characters that no page shows as they are.",
+            remedy="Remove them, or publish it through the API.",
+            field=field,
+        )
+    return sent
 
 
 def _seconds(form: Form, name: str) -> float | None:

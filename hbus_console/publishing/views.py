@@ -36,6 +36,7 @@ from hbus_console.schemas.sample import sample
 from hbus_console.subjects import readable
 from hbus_console.topics.models import Topic
 from hbus_console.ui import formats
+from hbus_console.ui.control_characters import escaped, json_to_send
 from hbus_console.ui.curl import CurlRequest
 from hbus_console.ui.forms import Form, text
 from hbus_console.ui.pages import form_page
@@ -64,7 +65,8 @@ def publish(request: HttpRequest) -> HttpResponse:
     if request.method == "GET":
         page |= {"values": {"priority": "normal", "payload": _sample(topic)}, **_about(topic)}
         return form_page(request, "publishing/publish.html", page)
-    page |= {"values": request.POST.dict(), **_about(topic)}
+    typed = {**request.POST.dict(), "payload": escaped(request.POST.get("payload", ""))}
+    page |= {"values": typed, **_about(topic)}
     try:
         payload, options = forms.payload(request.POST), forms.publish_options(request.POST)
         page["curl"] = _curl(asked, payload, request.POST)
@@ -105,7 +107,7 @@ def _about(topic: Topic | None) -> dict[str, Any]:
 
 def _sample(topic: Topic | None) -> str:
     latest = topic.schemas.first() if topic else None
-    return json.dumps(sample(latest.body) if latest else {}, indent=2, ensure_ascii=False)
+    return json_to_send(sample(latest.body) if latest else {})
 
 
 def _curl(topic: str, payload: Any, form: Form) -> CurlRequest:

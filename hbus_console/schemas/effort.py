@@ -8,11 +8,12 @@ those the dearest counts; all else adds up.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from engine.core.errors import BadInput
 from engine.core.nesting import DEEPEST
+from hbus_console.schemas.references import WORDS, Node, Place, References, parts
 
 #: The most rules of a schema for one value that nothing nests in. No schema of real use comes near.
 MOST_EXPANDED = 20_000
@@ -26,10 +27,6 @@ MOST_WORDED = 5_000
 MOST_STEPS = 100
 #: A payload has at most so many values: each takes two bytes of the largest message.
 _MOST_VALUES = 524_288
-
-Node = dict[str, Any]
-#: A part of a schema, and the part by which its references are to be read.
-Place = tuple[Node, Node]
 
 _SAME_ONE = ("not", "if", "then", "else")
 _SAME_MANY = ("allOf", "anyOf", "oneOf")
@@ -74,7 +71,7 @@ class _Counting:
 
     def __init__(self, schema: Node) -> None:
         self._root = schema
-        self._anchors: dict[int, Mapping[str, list[Node]]] = {}
+        self._references = References(schema)
         self._below: dict[int, int] = {}
         self._here: dict[int, int] = {}
 
@@ -124,65 +121,27 @@ class _Counting:
         """What applies to the same value."""
         node, base = place
         for name in _SAME_ONE:
-            yield from _parts(base, node.get(name))
+            yield from parts(base, node.get(name))
         for name in _SAME_MANY:
-            yield from _parts(base, *_list(node.get(name)))
-        yield from _parts(base, *_dict(node.get("dependentSchemas")).values())
-        for name in ("$ref", "$dynamicRef"):
-            if isinstance(reference := node.get(name), str):
-                yield from self._targets(base, reference)
-
-    def _targets(self, base: Node, reference: str) -> Iterator[Place]:
-        pointer = reference.removeprefix("#")
-        if pointer and not pointer.startswith("/"):
-            # Which of several of one name is meant may depend on how one got here.
-            yield from _parts(base, *self._anchored(self._root).get(pointer, []))
-            return
-        node: Any = base
-        for step in pointer.split("/")[1:]:
-            name = step.replace("~1", "/").replace("~0", "~")
-            if isinstance(node, list) and name.isdecimal() and int(name) < len(node):
-                node = node[int(name)]
-            elif isinstance(node, dict) and name in node:
-                node = node[name]
-            else:
-                # The validator refuses it.
-                return
-        yield from _parts(base, node)
-
-    def _anchored(self, root: Node) -> Mapping[str, list[Node]]:
-        if id(root) not in self._anchors:
-            found: dict[str, list[Node]] = {}
-            waiting: list[Any] = [root]
-            while waiting:
-                node = waiting.pop()
-                waiting += node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
-                for name in ("$anchor", "$dynamicAnchor"):
-                    if isinstance(node, dict) and isinstance(node.get(name), str):
-                        found.setdefault(node[name], []).append(node)
-            self._anchors[id(root)] = found
-        return self._anchors[id(root)]
+            yield from parts(base, *_list(node.get(name)))
+        yield from parts(base, *_dict(node.get("dependentSchemas")).values())
+        for name in WORDS:
+            # One that nobody can follow the validator refuses.
+            yield from self._references.targets(base, node.get(name)) or ()
 
 
 def _named(place: Place) -> Iterator[Place]:
     """What applies to members by their names, and to items by their places: each to another value."""
     node, base = place
-    yield from _parts(base, *_dict(node.get("properties")).values(), *_list(node.get("prefixItems")))
+    yield from parts(base, *_dict(node.get("properties")).values(), *_list(node.get("prefixItems")))
 
 
 def _below(place: Place) -> Iterator[Place]:
     """What else applies to what the value holds."""
     node, base = place
     for name in _BELOW_ONE:
-        yield from _parts(base, node.get(name))
-    yield from _parts(base, *_dict(node.get("patternProperties")).values())
-
-
-def _parts(base: Node, *nodes: Any) -> Iterator[Place]:
-    for node in nodes:
-        if isinstance(node, dict):
-            # A part with an identity of its own is what references within it begin from.
-            yield node, node if isinstance(node.get("$id"), str) else base
+        yield from parts(base, node.get(name))
+    yield from parts(base, *_dict(node.get("patternProperties")).values())
 
 
 def _list(value: Any) -> list[Any]:

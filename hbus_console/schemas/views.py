@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import json
 from typing import Any
 
 from django.contrib import messages
@@ -19,6 +18,7 @@ from hbus_console.schemas.models import SchemaVersion
 from hbus_console.schemas.modes import MODES
 from hbus_console.schemas.services import parse
 from hbus_console.topics.pages import found_topic, frame
+from hbus_console.ui.control_characters import escaped, json_to_send
 from hbus_console.ui.curl import CurlRequest
 from hbus_console.ui.pages import form_page
 
@@ -47,7 +47,7 @@ def schema(request: HttpRequest, name: str) -> HttpResponse:
     }
     if request.method == "GET":
         return form_page(request, "schemas/schema.html", page)
-    page |= {"draft": request.POST.get("body", ""), "note": request.POST.get("note", "").strip()}
+    page |= {"draft": escaped(request.POST.get("body", "")), "note": request.POST.get("note", "").strip()}
     who = actor(request)
     try:
         body = parse(page["draft"])
@@ -90,4 +90,4 @@ def _chosen(versions: list[SchemaVersion], asked: str) -> SchemaVersion | None:
 
 
 def _pretty(body: Any) -> str:
-    return json.dumps(body, indent=2, ensure_ascii=False)
+    return json_to_send(body)

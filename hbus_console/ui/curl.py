@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from dataclasses import dataclass
 from typing import Any
+
+from hbus_console.ui.control_characters import json_to_send
 
 
 @dataclass(frozen=True)
@@ -36,4 +37,4 @@ def command(request: CurlRequest, base: str) -> str:
 
 def written(body: Any) -> str:
     """``body`` as the command sends it."""
-    return json.dumps(body, ensure_ascii=False, default=str)
+    return json_to_send(body, indent=None, default=str)

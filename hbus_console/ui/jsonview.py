@@ -9,6 +9,8 @@ from typing import Any
 from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 
+from hbus_console.ui.control_characters import json_to_send
+
 #: A masked value is a text of this form (see ``topics.masking``); it is shown as a chip.
 _MASKED = re.compile(r"^masked(?: · [\w-]+)?$")
 _INDENT = "  "
@@ -34,7 +36,7 @@ def _render_object(value: dict[Any, Any], depth: int) -> str:
         return "{}"
     inner = _INDENT * (depth + 1)
     lines = [
-        f'{inner}<span class="k">{escape(json.dumps(str(key), ensure_ascii=False))}</span>: {_render(item, depth + 1)}'
+        f'{inner}<span class="k">{escape(json_to_send(str(key)))}</span>: {_render(item, depth + 1)}'
         for key, item in value.items()
     ]
     return "{\n" + ",\n".join(lines) + f"\n{_INDENT * depth}}}"
@@ -56,4 +58,4 @@ def _render_plain(value: Any) -> str:
     if isinstance(value, str) and _MASKED.match(value):
         return f'<span class="masked">{escape(value)}</span>'
     kind = "w" if value is None or isinstance(value, bool) else "n" if isinstance(value, int | float) else "s"
-    return f'<span class="{kind}">{escape(json.dumps(value, ensure_ascii=False, default=str))}</span>'
+    return f'<span class="{kind}">{escape(json_to_send(value, default=str))}</span>'

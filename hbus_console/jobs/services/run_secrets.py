@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from base64 import b64decode
+from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import unquote
 
@@ -12,7 +14,11 @@ from hbus_console.jobs.models import JobRun, JobVersion
 from hbus_console.jobs.services.secrecy import secrecy_of
 from hbus_console.jobs.showing import hidden_in, masked
 
-_SCHEMES = ("apikey", "basic", "bearer", "token")
+_SCHEMES = ("apikey", "basic", "bearer", "negotiate", "oauth", "ssws", "token")
+#: A cookie's name and value. Between cookies there is a blank, which there is none of in other lists of settings.
+_PAIR = re.compile(r"[^\s=;,\"]{1,200}=([^\s;]*)")
+#: What is shorter, in characters, is a word as a rule (``dark``, ``en-US``), and a log without it says nothing.
+_LEAST_OF_A_COOKIE = 8
 
 
 def secrets_given(run: JobRun, settings: Mapping[str, Any]) -> SecretValues:
@@ -26,16 +32,52 @@ def secrets_given(run: JobRun, settings: Mapping[str, Any]) -> SecretValues:
     found = list(hidden_in(options, masked(options)))
     if parameters:
         found += hidden_in(parameters, secrecy_of(run.job).masked(parameters, settings))
-    texts = [each for each in found if isinstance(each, str)] + [settings.get("target") or ""]
-    return SecretValues([*found, *(part for text in texts for part in _secret_parts(text))])
+    texts = [text for each in found for text in _texts(each)]
+    parts = [part for text in [*texts, settings.get("target") or ""] for part in _secret_parts(text)]
+    return SecretValues([*found, *parts, *(part for text in texts for part in _held_by(text))])
 
 
-def _secret_parts(text: str) -> list[str]:
-    """The secrets themselves in a text that is hidden, or shown without them: in an address, behind the name of a
-    scheme, among the arguments of a program."""
-    scheme, _, behind = text.partition(" ")
-    parts = [*redacted_parts(text), *([behind.strip()] if scheme.lower() in _SCHEMES else [])]
-    return [each for part in parts for each in (part, unquote(part))]
+def _texts(hidden: Any) -> Iterator[str]:
+    """Those that it holds, at whatever depth: what is hidden whole may be a list, or an object."""
+    if isinstance(hidden, str):
+        yield hidden
+    elif isinstance(hidden, Mapping | list):
+        for each in hidden.values() if isinstance(hidden, Mapping) else hidden:
+            yield from _texts(each)
+
+
+def _secret_parts(text: str) -> Iterator[str]:
+    """The secrets themselves in a text that is shown without them: in an address, behind the name of a scheme, in a
+    cookie, among the arguments of a program."""
+    for part in redacted_parts(text):
+        yield from _spelt(part)
+        yield from _held_by(part)
+
+
+def _held_by(secret: str) -> Iterator[str]:
+    """Those that a secret consists of, which whoever was given it may say by themselves."""
+    scheme, _, behind = " ".join(secret.split(maxsplit=1)).partition(" ")
+    if scheme.lower() in _SCHEMES:
+        yield from _spelt(behind.strip())
+    if scheme.lower() == "basic":
+        yield from _of_basic(behind.strip())
+    pairs = [_PAIR.fullmatch(each) for each in secret.strip().removesuffix(";").split("; ")]
+    if all(pairs):
+        values = [pair[1].strip('"') for pair in pairs if pair]
+        yield from (each for value in values if len(value) >= _LEAST_OF_A_COOKIE for each in _spelt(value))
+
+
+def _of_basic(credentials: str) -> Iterator[str]:
+    try:
+        name, colon, password = b64decode(credentials, validate=True).decode().partition(":")
+    except ValueError:
+        return
+    if colon:
+        yield from (f"{name}:{password}", password)
+
+
+def _spelt(secret: str) -> tuple[str, str]:
+    return secret, unquote(secret)
 
 
 def secrets_of_run(number: int) -> SecretValues:

@@ -86,7 +86,7 @@ def secrecies(names: Iterable[str]) -> dict[str, Secrecy]:
         for schema in _said(dict(zip(_WORK, work, strict=True))):
             text = json.dumps(schema, sort_keys=True)
             # A job may have had any number of schemas.
-            if not calls_none_secret(text):
+            if not calls_none_secret(schema, text):
                 found[name].setdefault(text, schema)
     return {name: Secrecy(tuple(schemas.values())) for name, schemas in found.items()}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pprint import pformat
 
 from django.contrib import messages
@@ -23,6 +22,7 @@ from hbus_console.topics import asyncapi, services, topic_page
 from hbus_console.topics.feature import TOPIC_DELETE, TOPIC_PAUSE
 from hbus_console.topics.models import Topic
 from hbus_console.topics.pages import found_topic, frame
+from hbus_console.ui.control_characters import json_to_send
 from hbus_console.ui.curl import CurlRequest
 from hbus_console.ui.pages import clock, reason_act, refuse_act
 from hbus_console.ui.timerange import time_range
@@ -54,7 +54,7 @@ def connect(request: HttpRequest, name: str) -> HttpResponse:
     context = {
         "publish_curl": CurlRequest("POST", f"/api/v1/topics/{name}/messages", {"data": payload}, idempotent=True),
         "asyncapi_curl": CurlRequest("GET", f"/api/v1/asyncapi?name={name}"),
-        "payload": json.dumps(payload, indent=4, ensure_ascii=False),
+        "payload": json_to_send(payload, indent=4),
         "payload_python": pformat(payload, width=84, sort_dicts=False),
         "document": {part: document[part] for part in ("channels", "operations")},
         "base": request.build_absolute_uri("/").rstrip("/"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from engine.core.redaction import REDACTED, redact_text, redacted_parts
@@ -38,6 +40,24 @@ from engine.core.redaction import REDACTED, redact_text, redacted_parts
         ('Authorization: Digest username="u", response="hunter2"', f"Authorization: {REDACTED}"),
         ("pwd=hunter2", f"pwd={REDACTED}"),
         ("DB_PWD=/hunter2", f"DB_PWD={REDACTED}"),
+        ("backup --password 'hunter2' --fast", f"backup --password '{REDACTED}' --fast"),
+        ('backup --db-password "hunter \\" 2" now', f'backup --db-password "{REDACTED}" now'),
+        ("run --token 'abc def'", f"run --token '{REDACTED}'"),
+        ("run --token $'abc def'", f"run --token $'{REDACTED}'"),
+        ('run --token "it\'s one" x', f'run --token "{REDACTED}" x'),
+        ("sh -c 'mysql --password \"x\"'", f"sh -c 'mysql --password \"{REDACTED}\"'"),
+        ('"mysql --password \\"it\'s one\\" x"', f'"mysql --password \\"{REDACTED}\\" x"'),
+        ("['mysql', '--password', 'hunter2', 'db']", f"['mysql', '--password', '{REDACTED}', 'db']"),
+        ('"[\\"--password\\", \\"hunter2\\", 1]"', f'"[\\"--password\\", \\"{REDACTED}\\", 1]"'),
+        ('{"Authorization": "Token 0123456789abcdef"}', f'{{"Authorization": "{REDACTED}"}}'),
+        ("{'proxy-authorization': 'Token 0123'}", f"{{'proxy-authorization': '{REDACTED}'}}"),
+        ('"{\\"Authorization\\": \\"Token 0123\\"}"', f'"{{\\"Authorization\\": \\"{REDACTED}\\"}}"'),
+        ('Authorization: "Token 0123"', f'Authorization: "{REDACTED}"'),
+        ('{"Authorization": "Bearer 0123456789"}', f'{{"Authorization": "Bearer {REDACTED}"}}'),
+        ('{"Authorization": "Token ' + "0" * 3_000 + '"}', f'{{"Authorization": "{REDACTED}"}}'),
+        ('{"Cookie": "sid=hunter2; theme=dark"}', f'{{"Cookie": "{REDACTED}"}}'),
+        ('{"password": "it\'s hunter2", "n": 1}', f'{{"password": "{REDACTED}", "n": 1}}'),
+        ('"{\\"password\\": \\"a\\\\\\"b\'c\\"}"', f'"{{\\"password\\": \\"{REDACTED}\\"}}"'),
     ],
 )
 def test_a_credential_is_not_kept(printed: str, kept: str) -> None:
@@ -62,6 +82,10 @@ def test_a_credential_is_not_kept(printed: str, kept: str) -> None:
         "no cookie: the browser sent none",
         "authorization: not needed here",
         "run --token --fast",
+        "['run', '--token', '--fast']",
+        "run --password '' --fast",
+        '{"authorization_endpoint": "https://id.example/auth"}',
+        '{"cookies": "none"}',
     ],
 )
 def test_what_is_none_stays(text: str) -> None:
@@ -75,8 +99,24 @@ def test_what_is_none_stays(text: str) -> None:
         ("login password=hunter2 ok", ["hunter2"]),
         ("postgres://u:hunter2@h/db", ["hunter2"]),
         ("run --db-password hunter2", ["hunter2"]),
+        ("sh -c 'mysql --password \"two words\"' --token 'x'", ["two words", "x"]),
         ("a_token=hunter2 and Bearer hunter-two-3", ["hunter2", "hunter-two-3"]),
     ],
 )
 def test_what_is_taken_out_is_told_in_order(text: str, parts: list[str]) -> None:
     assert redacted_parts(text) == parts
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "--password '", '--password "', "--password \\'", "--password", "--password ", "--a-password-", "'--token', '",
+        "--token '\\", '\\"--token\\", \\"', '"authorization": "', "authorization", "authorization: '", 'cookie": "',
+        '\\"cookie\\": \\"', 'password": "\\\\\\', "token" + " " * 20, "\\", "'", "--",
+    ],
+)  # fmt: skip
+def test_no_text_makes_it_take_long(part: str) -> None:
+    text = "--token '" + part * (32_000 // len(part))
+    began = time.process_time()
+    redact_text(text)
+    assert time.process_time() - began < 2

@@ -170,6 +170,18 @@ def test_the_page_shows_the_payload_masked_and_redrives(page: Client, letter: De
     assert copy().json()["room"] == "DBL"
 
 
+def test_what_no_page_can_show_is_published_as_it_was(make_letter: MakeLetter, page: Client) -> None:
+    payload = {"note": "left \u202eright\u2066 \x85\x7f", "n": 1}
+    letter = make_letter(message={"data": msgspec.Raw(msgspec.json.encode(payload)), "id": "other"})
+    address = f"/dead-letters/{letter.pk}/edit"
+    form = page.get(address)
+    assert "\ufffd" not in form.content.decode()
+    refused = page.post(address, {"payload": form.context["text"].replace("1", "2"), "reason": ""})
+    assert "\ufffd" not in refused.content.decode()
+    page.post(address, {"payload": refused.context["text"], "reason": "wrong number"})
+    assert copy().json() == {**payload, "n": 2}
+
+
 def test_the_endpoint_redrives(page: Client, letter: DeadLetter) -> None:
     body = {"payload": {**shown(letter), "room": "DBL"}, "reason": "wrong code"}
     answer = page.post(f"/api/v1/dead-letters/{letter.pk}/edit", json.dumps(body), content_type="application/json")

@@ -95,17 +95,43 @@ def test_a_program_that_prints_its_parameters_shows_no_secret_of_them(
         ("sh -c 'echo said hunter-two' password=hunter-two", {}),
         ("sh -c 'echo said hunter-two'", {"environment": {"SENT": "Bearer hunter-two"}}),
         ("sh -c 'echo said hunter-two'", {"environment": {"DATABASE": "postgres://u:hunter-two@h/d"}}),
+        ("sh -c 'echo said hunter-two' --password 'hunter-two'", {}),
+        ("sh -c 'echo said hunter-two' -H 'Authorization: Bearer hunter-two'", {}),
+        ("sh -c 'echo said hunter-two' -H 'Authorization: token  hunter%2Dtwo'", {}),
+        ("sh -c 'echo said hunter-two' -H 'Authorization: Basic dXNlcjpodW50ZXItdHdv'", {}),
+        ("sh -c 'echo said user:hunter-two' -H 'Authorization: Basic dXNlcjpodW50ZXItdHdv'", {}),
+        ("sh -c 'echo said hunter-two' -H 'Cookie: theme=said; sid=hunter-two'", {}),
+        ("sh -c 'echo said hunter-two'", {"environment": {"COOKIE": 'sid="hunter-two"; theme=said'}}),
+        ("sh -c 'echo said hunter-two'", {"environment": {"SENT": "Authorization: Basic dXNlcjpodW50ZXItdHdv"}}),
+        ("sh -c 'echo said hunter-two'", {"environment": {}}, {"credentials": {"sent": ["Bearer hunter-two"]}}),
     ],
-    ids=["an argument", "a setting", "behind a scheme", "in an address"],
-)
+    ids=[
+        "an argument", "a setting", "behind a scheme", "in an address", "a quoted argument", "of a header",
+        "in percents", "a password of a name", "with its name", "a cookie", "one of an option",
+        "of a header in an option", "deep within",
+    ],
+)  # fmt: skip
 def test_nor_does_it_show_one_that_says_by_its_form_that_it_is_one(
-    worker: RunProcess, make_job: MakeJob, admin_actor: Actor, settings: Settings, work: tuple[str, dict[str, Any]]
+    worker: RunProcess, make_job: MakeJob, admin_actor: Actor, settings: Settings, work: tuple[Any, ...]
 ) -> None:
     settings.HBUS_JOB_COMMANDS = ["sh"]
-    make_job("command", work[0], options=work[1])
+    target, options, *parameters = work
+    make_job("command", target, options=options, **({"parameters": parameters[0]} if parameters else {}))
     run = triggered(admin_actor)
     assert worker.run(run.pk) is RunState.DONE
     assert log_of(run) == "said [redacted]\n"
+
+
+def test_what_is_none_beside_one_stays(
+    worker: RunProcess, make_job: MakeJob, admin_actor: Actor, settings: Settings
+) -> None:
+    settings.HBUS_JOB_COMMANDS = ["sh"]
+    words = "user at db.example.com, dark, 401: token hunter-two is expired"
+    options = {"environment": {"DSN_SECRET": "Server=db.example.com;Timeout=30"}}
+    make_job("command", f"sh -c 'echo {words}' -H 'Cookie: sid=hunter-two; theme=dark'", options=options)
+    run = triggered(admin_actor)
+    assert worker.run(run.pk) is RunState.DONE
+    assert log_of(run) == "user at db.example.com, dark, 401: token [redacted] is expired\n"
 
 
 def test_a_secret_of_a_scheduled_run_is_that_of_its_version(

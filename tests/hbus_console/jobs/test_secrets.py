@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -16,11 +17,14 @@ from hbus_console.access.permissions import SYSTEM, Forbidden
 from hbus_console.audit.models import AuditEntry
 from hbus_console.jobs.as_code import plan
 from hbus_console.jobs.models import Job, JobRun
+from hbus_console.jobs.parameter_form import parameter_fields
+from hbus_console.jobs.schema_walk import calls_none_secret
 from hbus_console.jobs.services.draft import JobDraft
 from hbus_console.jobs.services.foreseeing import foresee
 from hbus_console.jobs.services.jobs import change_job, delete_job, restore_version
+from hbus_console.jobs.services.secrecy import secrecy_of
 from hbus_console.jobs.services.triggering import Trigger, trigger
-from hbus_console.jobs.showing import MASK, is_secret, masked
+from hbus_console.jobs.showing import MASK, is_secret, masked, restored
 from tests.hbus_console.jobs.conftest import MakeJob
 from tests.hbus_console.topics.conftest import Caller, actor
 
@@ -52,12 +56,87 @@ SAID: dict[str, dict[str, Any]] = {
     "beside another": {"dependentSchemas": {"hotel": {"properties": {"pin": PIN}}}},
     "by a pattern": {"patternProperties": {"^p": PIN}},
     "of all others": {"properties": {"hotel": {}}, "additionalProperties": PIN},
-}
+    "by an anchor": {"properties": {"pin": {"$ref": "#sec"}}, "$defs": {"x": {"$anchor": "sec", **PIN}}},
+    "by one of several anchors": {
+        "properties": {"pin": {"$ref": "#sec"}},
+        "$defs": {"x": {"$anchor": "sec"}, "y": {"$id": "y", "$defs": {"z": {"$anchor": "sec", **PIN}}}},
+    },
+    "by a dynamic anchor": {
+        "properties": {"pin": {"$dynamicRef": "#sec"}}, "$defs": {"x": {"$dynamicAnchor": "sec", **PIN}}
+    },
+    "within a part of its own": {
+        "properties": {"pin": {"$id": "urn:pin", "$ref": "#/$defs/x", "$defs": {"x": PIN}}}, "$defs": {"x": {}}
+    },
+    "within a part of its own that a pointer goes through": {
+        "properties": {"pin": {"$ref": "#/$defs/p/$defs/y"}},
+        "$defs": {"p": {"$id": "urn:p", "$defs": {"y": {"$ref": "#/$defs/x"}, "x": PIN}}, "x": {}},
+    },
+    "within a part of its own that an anchor lies in": {
+        "properties": {"pin": {"$ref": "#sec"}},
+        "$defs": {"p": {"$id": "urn:p", "$defs": {"y": {"$anchor": "sec", "$ref": "#/$defs/x"}, "x": PIN}}, "x": {}},
+    },
+    "of the whole, from a part of its own": {
+        "properties": {"pin": {"$id": "#", "$ref": "#/$defs/x"}}, "$defs": {"x": PIN}
+    },
+    "by a pointer in percents": {"properties": {"pin": {"$ref": "#/%24defs/a%2520b"}}, "$defs": {"a%20b": PIN}},
+    "where nobody can follow it": {"properties": {"pin": {"$ref": "#/$defs/none"}}},
+    "at an anchor that is none": {"properties": {"pin": {"$ref": "#none"}}},
+    "out of it": {"properties": {"pin": {"$ref": "https://example.com/pin"}}},
+    "at no schema": {"properties": {"pin": {"$ref": "#/$defs"}}, "$defs": [PIN]},
+    "at a place without end": {"properties": {"pin": {"$ref": f"#/allOf/{'9' * 5_000}"}}, "allOf": [{}]},
+    "as no text": {"properties": {"pin": {"$ref": 7}}},
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("schema", SAID.values(), ids=SAID)
 def test_however_a_schema_says_it(schema: dict[str, Any]) -> None:
     assert masked(GIVEN, schema)["pin"] == MASK
+
+
+@pytest.mark.parametrize("schema", SAID.values(), ids=SAID)
+def test_nobody_leaves_such_a_schema_out(schema: dict[str, Any]) -> None:
+    assert not calls_none_secret(schema, json.dumps(schema))
+
+
+REFERRING: list[dict[str, Any]] = [
+    {"properties": {"pin": {"$ref": "#sec"}}, "$defs": {"x": {"$anchor": "sec", "type": "string"}}},
+    {"properties": {"pin": {"$id": "p", "$ref": "#/$defs/x", "$defs": {"x": True}}}},
+    {"properties": {"pin": {"$ref": "#/$defs/a"}}, "$defs": {"a": {"anyOf": [{"type": "string"}, {"$ref": "#"}]}}},
+    {"properties": {"$ref": {"type": "string"}}},
+]
+
+
+@pytest.mark.parametrize("schema", REFERRING)
+def test_a_reference_alone_makes_nothing_secret(schema: dict[str, Any]) -> None:
+    assert masked(GIVEN, schema) == GIVEN
+    assert calls_none_secret(schema, json.dumps(schema))
+
+
+def test_a_form_knows_what_is_secret_by_a_reference() -> None:
+    pin = {"type": "string", "$ref": "#/$defs/x", "default": "7351"}
+    (field,) = parameter_fields({"properties": {"pin": pin}, "$defs": {"x": PIN}}, {}) or []
+    assert (field.type, field.value) == ("password", "")
+    (field,) = parameter_fields({"properties": {"pin": pin}, "$defs": {"x": {}}}, {}) or []
+    assert (field.type, field.value) == ("text", "7351")
+
+
+def test_a_secret_that_is_null_comes_back_as_null() -> None:
+    known = {"pin": None, "deep": {"pins": [None, "7"]}}
+    hidden = {"pin": MASK, "deep": {"pins": [MASK, MASK]}}
+    assert restored(hidden, known, hidden) == known
+    for typed in ({"other": MASK}, {"deep": {"other": MASK}}, {"deep": {"pins": [MASK]}}, {"pin": {"inner": MASK}}):
+        with pytest.raises(BadInput, match="not known here"):
+            restored(typed, known, hidden)
+
+
+def test_a_job_whose_secret_is_null_is_changed_and_run_as_it_is_shown(make_job: MakeJob) -> None:
+    either = {"type": ["string", "null"], "writeOnly": True}
+    make_job("http", "https://1.1.1.1/", parameters={"pin": None}, parameters_schema={"properties": {"pin": either}})
+    change_job(SYSTEM, NAME, {"parameters": {"pin": MASK, "hotel": "HB-2"}})
+    assert Job.objects.get(name=NAME).parameters == {"pin": None, "hotel": "HB-2"}
+    assert trigger(SYSTEM, NAME, Trigger({"pin": MASK}, "why")).run.parameters == {"pin": None}
+    known = Job.objects.get(name=NAME).parameters
+    assert secrecy_of(NAME).unmasked({"hotel": "HB-3"}, known) == {"pin": None, "hotel": "HB-3"}
 
 
 @pytest.mark.parametrize("schema", [{"prefixItems": [PIN]}, {"items": PIN}, {"items": [PIN]}, {"contains": PIN}])

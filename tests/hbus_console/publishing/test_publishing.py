@@ -187,6 +187,14 @@ def test_checking_on_the_page_shows_the_envelope(post: Callable[..., Any], topic
     assert stored(topic.name) == []
 
 
+def test_a_payload_that_is_checked_is_published_as_it_was_typed(post: Callable[..., Any], topic: Topic) -> None:
+    typed = '{"guest": {"name": "A\u202eB\x9b"}}'
+    answer = post("check", payload=typed)
+    assert "\ufffd" not in answer.content.decode()
+    assert post(payload=answer.context["values"]["payload"]).status_code == 302
+    assert stored(topic.name)[0].json() == json.loads(typed)
+
+
 def test_a_broken_schema_leads_to_the_schema_and_not_to_a_urn(post: Callable[..., Any], topic: Topic) -> None:
     body = post(payload='{"guest": 7}').content.decode()
     assert "See version 1 of its schema." in body
@@ -211,6 +219,10 @@ def test_a_broken_schema_leads_to_the_schema_and_not_to_a_urn(post: Callable[...
         ({"ttl_s": "0"}, "ttl_s", "not more than 0"),
         ({"priority": "urgent"}, "priority", "no priority"),
         ({"key": "x" * 201}, "key", "longer"),
+        ({"key": "b\u202e/1"}, "key", "no page shows"),
+        ({"headers": "tenant: lis\x9bbon"}, "headers", "no page shows"),
+        ({"type": "made\u2066up"}, "type", "no page shows"),
+        ({"idempotency_key": "k\x7f1"}, "idempotency_key", "no page shows"),
     ],
 )
 def test_a_bad_field_is_told_at_the_field_and_nothing_is_published(  # noqa: PLR0917

@@ -57,6 +57,8 @@ def test_a_schema_that_expands_without_bound_is_refused(keyword: str, levels: in
         {"$anchor": "me", "if": {"$ref": "#me"}},
         {"$dynamicAnchor": "me", "then": {"$dynamicRef": "#me"}},
         {"dependentSchemas": {"a": {"$ref": "#"}}},
+        {"$defs": {"a%b": {"$ref": "#/$defs/a%25b"}}, "$ref": "#/$defs/a%25b"},
+        {"$defs": {"p": {"$id": "urn:p", "$defs": {"y": {"$ref": "#/$defs/y"}}}}, "$ref": "#/$defs/p/$defs/y"},
     ],
 )
 def test_a_schema_that_refers_to_itself_for_one_value_is_refused(schema: dict[str, Any]) -> None:

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
+from html import unescape
 
 import pytest
 from django.http import HttpResponse, HttpResponseBase, JsonResponse, StreamingHttpResponse
 from django.test import RequestFactory
 
-from hbus_console.ui.control_characters import ControlCharactersMiddleware
+from engine.core.errors import BadInput
+from hbus_console import checks
+from hbus_console.drafts.setting import JsonObject
+from hbus_console.jobs.parameter_form import as_json, parameter_fields
+from hbus_console.ui.control_characters import ControlCharactersMiddleware, escaped, json_to_send
+from hbus_console.ui.curl import written
 
 HOSTILE = "a\x00\x1b[2J\x7f\x9b31m\tü\r\n\u2028ÃÂ\x85"
 
@@ -52,3 +59,52 @@ def test_nothing_turns_what_stands_behind_it_around() -> None:
 def test_what_is_neither_is_left_alone() -> None:
     answer = through(HttpResponse(b"\x1b\x00", content_type="application/octet-stream"))
     assert answer.content == b"\x1b\x00"  # type: ignore[attr-defined]
+
+
+def all_that_a_page_replaces() -> list[str]:
+    texts = [chr(code) for code in range(0x11_0000) if not 0xD800 <= code < 0xE000]
+    page = through(HttpResponse("".join(texts))).content.decode()  # type: ignore[attr-defined]
+    return [text for text, shown in zip(texts, page, strict=True) if text != shown]
+
+
+EVERY = "".join(all_that_a_page_replaces())
+
+
+def sent_back(text: str) -> str:
+    """What a browser sends of a field that a page fills with ``text``."""
+    page = through(HttpResponse(f"<textarea>{text}</textarea>")).content.decode()  # type: ignore[attr-defined]
+    (found,) = re.findall(r"<textarea>(.*)</textarea>", page, re.DOTALL)
+    return unescape(found)
+
+
+@pytest.mark.parametrize(
+    "filled",
+    [
+        json_to_send,
+        as_json,
+        written,
+        JsonObject(act="").shown,  # type: ignore[arg-type]
+        # As a browser sends what somebody typed, and a refusal shows it again.
+        lambda value: escaped(json.dumps(value, ensure_ascii=False)),
+    ],
+    ids=["any", "the parameters of a run", "a command", "a setting", "what was typed"],
+)
+def test_json_comes_back_from_a_page_as_it_was(filled: Callable[[object], str]) -> None:
+    value = {"note": f"a{EVERY}b\tü\n", EVERY: [1, None, "\\u202e"]}
+    assert json.loads(sent_back(filled(value))) == value
+
+
+def test_a_text_that_a_page_shows_otherwise_is_refused_by_its_name() -> None:
+    for each in EVERY:
+        with pytest.raises(BadInput, match="Target holds control") as refused:
+            checks.text(f"a{each}b", "target", most=9, lines=True)
+        assert refused.value.field == "target"
+    assert checks.text("שלום\u200f ü\nb", "target", most=9, lines=True)
+
+
+@pytest.mark.parametrize("hostile", ["a\u202eb", "a\x85b", "two\nlines"])
+def test_what_an_input_would_change_is_asked_for_as_json(hostile: str) -> None:
+    schema = {"properties": {"note": {"type": "string"}}}
+    assert parameter_fields(schema, {"note": "plain"})
+    assert parameter_fields(schema, {"note": hostile}) is None
+    assert parameter_fields({"properties": {"note": {"type": "string", "enum": ["a", hostile]}}}, {}) is None
