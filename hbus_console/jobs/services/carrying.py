@@ -99,7 +99,7 @@ def write(actor: Actor, ready: Sequence[Carried], why: Why) -> None:
 
 def _refuse_nothing_left(job: Job, after: Mapping[str, Any]) -> None:
     try:
-        refuse_nothing_left({**after, "name": job.name}, after["calendar_lines"])
+        refuse_nothing_left(job.name, after, after["calendar_lines"])
     except BadInput as error:
         raise BadInput(
             f"{job.name} cannot have it: {error.what}", remedy="Leave that job a time, or take it from the job first.",
