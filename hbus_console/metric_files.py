@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from engine.core.file_lock import file_lock
+
 VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 #: Gauges whose newest value counts, whichever process set it.
 _NEWEST = "gauge_mostrecent"
@@ -57,8 +59,7 @@ def steady(folder: Path, *, alone: bool = False) -> Iterator[None]:
 
     ``alone`` waits for readers as well, so that what it holds may hand over.
     """
-    with (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+    with (folder / "lock").open("w") as lock, file_lock(lock, fcntl.LOCK_EX if alone else fcntl.LOCK_SH):
         yield
 
 

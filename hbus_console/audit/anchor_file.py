@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from engine.core.clock import from_rfc3339, to_rfc3339
+from engine.core.file_lock import unlock
 from hbus_console.audit.chain import link
 
 #: An anchor line is far shorter.
@@ -82,7 +83,10 @@ class AnchorFile:
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with _opened(self._path, os.O_RDWR | os.O_CREAT, "r+b") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
-            return self._append(file, head, at_ms, begin, verified)
+            appended = self._append(file, head, at_ms, begin, verified)
+            # Not where it failed: what is still to be written then is written as it is closed.
+            unlock(file)
+            return appended
 
     def _append(
         self, file: IO[bytes], head: tuple[int, str] | None, at_ms: int, begin: bool, verified: bool

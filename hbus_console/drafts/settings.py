@@ -69,12 +69,13 @@ class Settings:
         given = {name: list(value) if isinstance(value, tuple) else value for name, value in changes.items()}
         return {name: value for name, value in given.items() if value != before[name]}
 
-    def checked(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def checked(self, values: Mapping[str, Any], beside: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """All that is stored, cleaned; raises ``BadInput`` at the first value that does not fit.
 
-        What hangs on other settings is checked after these.
+        What hangs on other settings is checked after these; ``beside`` them it may hang on what is none.
         """
-        return self._clean(self.stored, values, {})
+        clean = self._clean(self.stored, values, beside or {})
+        return {name: clean[name] for name in self.stored}
 
     def checked_changes(self, changes: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
         """What is stored of the changes, cleaned; what a row had ``before`` is taken as it is.

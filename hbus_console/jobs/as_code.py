@@ -118,7 +118,7 @@ def _check_json(name: str, field: str, value: Any) -> None:
 def _plan(actor: Actor, draft: JobDraft, row: Job | None, secrecy: Secrecy) -> PlannedChange:
     try:
         was = {} if row is None else snapshot(row)
-        clean = {**checked(with_known(asdict(draft), was, secrecy)), "owner": draft.owner}
+        clean = {**checked(draft.name, with_known(asdict(draft), was, secrecy)), "owner": draft.owner}
         if row is not None:
             refuse_another_place(was, clean)
             # Before a schema is asked about what somebody has not typed.

@@ -151,7 +151,7 @@ def _draft(entry: Mapping[str, Any], found: Mapping[str, Any], owner: str) -> Jo
         **late,
         **PATIENCE,
     )
-    checked(asdict(draft))
+    checked(draft.name, asdict(draft))
     return draft
 
 

@@ -1,4 +1,4 @@
-"""The two statements of a decision, for many jobs at once: thousands of slots may come in the same second."""
+"""The statements of a decision, for many jobs at once: thousands of slots may come in the same second."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ Each = TypeVar("Each")
 _CHUNK = 1_000
 _CURSORS, _RUNS = JobCursor._meta.db_table, JobRun._meta.db_table
 
+_LOCK = f"SELECT FROM {_CURSORS} WHERE job = ANY(%s) ORDER BY job FOR UPDATE"  # noqa: S608 - the names are ours
 # The columns of a list of values are called so by both databases.
 _MOVE = f"""
     UPDATE {_CURSORS} SET at = v.column4 FROM (VALUES {{values}}) AS v
@@ -68,8 +69,20 @@ class PlaceOfRun(NamedTuple):
     part: str
 
 
+def lock_cursors(jobs: Sequence[str]) -> None:
+    """Before several are written: who writes others of them at the same time locks them in the same order.
+
+    A statement that writes many locks them in the order in which it comes upon them, and two such may wait for each
+    other. On SQLite there is one writer at a time.
+    """
+    if connection.vendor == "postgresql" and len(jobs) > 1:
+        with connection.cursor() as cursor:
+            cursor.execute(_LOCK, [list(jobs)])
+
+
 def move_cursors(moves: Sequence[CursorMove]) -> set[str]:
     """Move those that are where they were expected; the jobs whose cursors were moved. Inside a transaction."""
+    lock_cursors([each.cursor.job for each in moves])
     return {
         str(job)
         for some in _some(moves)

@@ -11,6 +11,7 @@ from engine.core.errors import BadInput
 from hbus_console.jobs.following import read_after
 from hbus_console.jobs.models import Job, JobAfter
 from hbus_console.jobs.services.draft import JobDraft
+from hbus_console.jobs.services.secrets import WHERE
 
 
 @dataclass(frozen=True)
@@ -25,8 +26,10 @@ class PlannedChange:
 
     @property
     def changes(self) -> dict[str, Any]:
-        """The settings that differ, as the file says them."""
-        return {name: getattr(self.draft, name) for name, _, _ in self.differs}
+        """The settings that differ, as the file says them; and the secrets that these would carry, for it says them."""
+        differ = [name for name, _, _ in self.differs]
+        along = () if set(WHERE).isdisjoint(differ) else ("parameters",)
+        return {name: getattr(self.draft, name) for name in (*differ, *along)}
 
 
 def in_order(planned: Sequence[PlannedChange]) -> list[PlannedChange]:

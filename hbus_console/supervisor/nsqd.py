@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import importlib.util
 import os
@@ -13,6 +12,7 @@ from pathlib import Path
 
 from engine.core.error_text import words_of
 from engine.core.errors import ConfigurationError
+from engine.core.file_lock import file_lock
 from hbus_console import remembered
 from hbus_console.state import ROOT
 from hbus_console.supervisor import store
@@ -59,8 +59,7 @@ def build(say: Callable[[str], None] = print) -> Path:
     """
     target = folder()
     target.mkdir(parents=True, exist_ok=True)
-    with (target / ".lock").open("w", encoding="utf-8") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with (target / ".lock").open("w", encoding="utf-8") as lock, file_lock(lock):
         if all((target / program).is_file() for program in PROGRAMS):
             return target / "nsqd"
         go = find_go()

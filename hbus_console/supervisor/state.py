@@ -11,6 +11,7 @@ from typing import IO
 import msgspec
 import psutil
 
+from engine.core.file_lock import unlock
 from engine.core.prepared import prepared
 
 #: The words for a process's state, in the order of a life.
@@ -170,6 +171,7 @@ def is_running(state: Path) -> bool:
     lock = hold(state)
     if lock is None:
         return True
+    unlock(lock)
     lock.close()
     return False
 

@@ -39,6 +39,8 @@ from engine.cron.slots.watching import overdue
 
 #: How long a node has to decide a slot that it claimed before another may try, in seconds.
 CLAIM_S = 5.0
+#: About how many decisions are written together. After an outage of days there may be hundreds of each of many jobs.
+MOST_DECIDED = 10_000
 #: How long a run that could begin may wait for a worker before it is offered once more.
 OFFER_AGAIN_S = 10.0
 #: How often a run stands in the queue, on the average, before none is offered again: once for whoever offered it first,
@@ -74,11 +76,7 @@ def schedule(table: Timetable, due: list[str], node: str, now_s: float, ahead_s:
     if doubted := table.doubted(due):
         cursors: list[Cursor] = yield ReadCursors(doubted)
         table.learn(doubted, cursors)
-    waiting = {
-        SlotKey(name, job.version, slots[0]): (job, slots)
-        for name in due
-        for job, slots in table.come(name, now_s + ahead_s)
-    }
+    waiting = _come(table, due, now_s + ahead_s)
     if not waiting:
         return Scheduled()
     # The first stands for all that follow it: who decides it moves the cursor, and the others start behind that.
@@ -90,11 +88,12 @@ def schedule(table: Timetable, due: list[str], node: str, now_s: float, ahead_s:
     nodes: tuple[str, ...] = ()
     if any(job.policy.on_nodes for slot, (job, _) in waiting.items() if slot in claims.won):
         nodes = yield WorkingNodes()
-    openings = tuple(
-        Opening(table.cursor(slot.job), tuple(divided(job, decide(job, come, claims.now_s), nodes)))
+    won = [
+        (job, come)
         for slot, (job, slots) in waiting.items()
         if slot in claims.won and (come := [each for each in slots if each <= until_s])
-    )
+    ]
+    openings = tuple(_openings(table, won, claims.now_s, nodes))
     if not openings:
         return Scheduled()
     # Until it is answered that they were moved.
@@ -109,6 +108,33 @@ def schedule(table: Timetable, due: list[str], node: str, now_s: float, ahead_s:
     # The store's clock was no further than it told when it had answered.
     to_come = (row for row in offered if row.slot > claims.now_s)
     return Scheduled(len(opened.rows), tuple(_later(to_come, claimed_at - claims.now_s)))
+
+
+def _come(table: Timetable, due: Sequence[str], until_s: float) -> dict[SlotKey, tuple[CronJob, list[int]]]:
+    """The jobs with their slots, by the first of these, as far as they are decided together."""
+    found: dict[SlotKey, tuple[CronJob, list[int]]] = {}
+    slots_found = 0
+    for name in due:
+        for job, slots in table.come(name, until_s):
+            found[SlotKey(name, job.version, slots[0])] = job, slots
+            slots_found += len(slots)
+        if slots_found >= MOST_DECIDED:
+            break
+    return found
+
+
+def _openings(
+    table: Timetable, won: Iterable[tuple[CronJob, list[int]]], now_s: float, nodes: tuple[str, ...]
+) -> Iterator[Opening]:
+    """What is decided of them, as far as it fits into one transaction. What does not stays due, and this node's."""
+    room = MOST_DECIDED
+    for job, slots in won:
+        if room <= 0:
+            return
+        fitting = slots[: max(1, room // max(1, len(job.parts(nodes))))]
+        decisions = tuple(divided(job, decide(job, fitting, now_s), nodes))
+        room -= len(decisions)
+        yield Opening(table.cursor(job.name), decisions)
 
 
 def _later(rows: Iterable[RunRow], offset_s: float) -> Iterator[Later]:

@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from engine.core.file_lock import unlock
+
 
 def lock_folder(folder: Path, how: int = fcntl.LOCK_EX) -> int:
-    """The descriptor that has it until it is closed. Raises ``BlockingIOError`` under ``LOCK_NB``, and ``OSError``."""
+    """What has it until :func:`unlock_folder`. Raises ``BlockingIOError`` under ``LOCK_NB``, and ``OSError``."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(descriptor, how)
@@ -20,6 +22,12 @@ def lock_folder(folder: Path, how: int = fcntl.LOCK_EX) -> int:
     return descriptor
 
 
+def unlock_folder(descriptor: int) -> None:
+    """Once; it is closed with that."""
+    unlock(descriptor)
+    os.close(descriptor)
+
+
 @contextmanager
 def folder_lock(folder: Path) -> Iterator[None]:
     """One at a time: whoever makes something there and locks it, and whoever looks for what nobody locks any more."""
@@ -27,4 +35,4 @@ def folder_lock(folder: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        os.close(descriptor)
+        unlock_folder(descriptor)

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from engine.core.file_lock import unlock
 from engine.core.redaction import redact_text
 from engine.core.secret_values import NO_SECRETS, SecretValues
 from engine.core.utf8 import REORDERING
@@ -116,12 +117,13 @@ class LogSpool:
 
     def close(self) -> None:
         """Give it up as it is; another may ship what is left."""
+        unlock(self._file)
         os.close(self._file)
 
     def remove(self) -> None:
         """Once all of it is shipped."""
         self._path.unlink(missing_ok=True)
-        os.close(self._file)
+        self.close()
 
     def _empty_if_large(self) -> None:
         size = os.fstat(self._file).st_size

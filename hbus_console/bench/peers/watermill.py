@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import subprocess
@@ -11,6 +10,7 @@ from typing import Any
 
 from engine.core.error_text import words_of
 from engine.core.errors import ConfigurationError
+from engine.core.file_lock import file_lock
 from hbus_console.bench.processes import rate
 from hbus_console.state import ROOT
 from hbus_console.supervisor import nsqd
@@ -38,8 +38,7 @@ def build() -> Path:
         raise ConfigurationError("its sources are not in this installation", remedy="Measure in a checkout.")
     target = binary()
     target.parent.mkdir(parents=True, exist_ok=True)
-    with (target.parent / ".bench-watermill.lock").open("w", encoding="utf-8") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with (target.parent / ".bench-watermill.lock").open("w", encoding="utf-8") as lock, file_lock(lock):
         if target.is_file():
             return target
         go = nsqd.find_go()

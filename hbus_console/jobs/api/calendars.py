@@ -71,7 +71,7 @@ class OneCalendar(ApiView):
         body = read(request, CalendarBody)
         more = {"description": body.description}
         try:
-            row = kept.change_calendar(self.actor, calendar, body.lines, body.reason, version=body.version, **more)
+            row = kept.change_calendar(self.actor, calendar, body.lines, body.reason, version=body.version, **more).row
         except NotThere:
             if body.version is not None:
                 raise

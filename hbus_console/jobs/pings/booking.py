@@ -25,8 +25,8 @@ from hbus_console.wiring import store
 
 #: What is sent for the log so soon after the end of a run still belongs to it, in seconds.
 AFTERWARDS_S = 60
-#: Of the runs that began without a ``rid`` the one that did so last is among so many, by their slots.
-_LOOKED_AT = 20
+#: Of the runs that began without a ``rid`` the one that did so last is among so many of the job's, by their slots.
+_LOOKED_AT = 100
 NOTHING_BUT_A_LOG = "nothing but a log came, and there was no run to add it to"
 
 _clock = SystemClock()
@@ -140,9 +140,11 @@ class PingBooking:
 
     def _given_up(self) -> JobRun | None:
         """The run that began last without a ``rid``, where its end was waited for no longer, and has not come since."""
-        rows = JobRun.objects.filter(job=self.job.name, key="").exclude(kind=JobRun.Kind.MANUAL)
-        newest = rows.exclude(begun_us=None).order_by("-slot", "-pk")[:_LOOKED_AT]
-        last = max(newest, key=lambda run: (run.begun_us or 0, run.pk), default=None)
+        rows = JobRun.objects.filter(job=self.job.name)
+        newest = rows.defer("parameters").order_by("-slot", "-pk")[:_LOOKED_AT]
+        # Not by the database: where a job tells of its ends alone none ever began, and it would look through them all.
+        begun = [run for run in newest if run.begun_us and not run.key and run.kind != JobRun.Kind.MANUAL]
+        last = max(begun, key=lambda run: (run.begun_us or 0, run.pk), default=None)
         if last is None or last.summary or FormerJob.objects.filter(name=last.job, version__gte=last.version).exists():
             return None
         given_up = last.state == RunState.CANCELLED or (

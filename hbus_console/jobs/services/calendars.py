@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db import transaction
 
@@ -17,7 +17,7 @@ from hbus_console.audit.services import record
 from hbus_console.jobs.calendars import check_calendar, users_among, users_of
 from hbus_console.jobs.feature import JOB_CALENDAR
 from hbus_console.jobs.models import Job, JobCalendar
-from hbus_console.jobs.services.carrying import carried, write
+from hbus_console.jobs.services.carrying import Carried, carried, write
 from hbus_console.jobs.services.jobs import Why
 from hbus_console.ui.formats import counted, listed
 
@@ -40,6 +40,13 @@ class CalendarStanding:
         return self.row.lines.splitlines()
 
 
+class CalendarChange(NamedTuple):
+    """A calendar as it is from now on, and how many jobs were changed with it."""
+
+    row: JobCalendar
+    jobs: int
+
+
 @transaction.atomic
 def create_calendar(actor: Actor, name: str, lines: str, reason: str, *, description: str = "") -> JobCalendar:
     """Make one that no job has yet.
@@ -58,7 +65,7 @@ def create_calendar(actor: Actor, name: str, lines: str, reason: str, *, descrip
 
 def change_calendar(
     actor: Actor, name: str, lines: str, reason: str, *, description: str = "", version: int | None = None
-) -> JobCalendar:
+) -> CalendarChange:
     """Change it, and with it each job that has it, which makes a version of that; what was decided stays.
 
     Raises ``Forbidden``, ``NotThere``, ``BadInput`` naming the field, also where it would leave a job no slot, and
@@ -76,17 +83,19 @@ def change_calendar(
         before = _settings(row)
         if before == clean:
             already(row.subject, "is as you sent it")
-            return row
+            return CalendarChange(row, 0)
         row.lines, row.description = clean["lines"], clean["description"]
         row.version += 1
         row.save()
-        record(actor, "job.calendar_change", row.subject, reason=reason, before=before, after=clean)
+        changed: list[Carried] = []
         if before["lines"] != clean["lines"]:
             jobs += _locked_users(name, but=jobs)
             ready = carried(jobs, name, clean["lines"], ready)
-            why = Why("job.calendar", f"the calendar {name}: {reason}"[:300])
-            write(actor, [ready[job.pk] for job in jobs if job.pk in ready], why)
-        return row
+            changed = [ready[job.pk] for job in jobs if job.pk in ready]
+        # Behind all jobs: who changes one of them locks it before the audit log.
+        record(actor, "job.calendar_change", row.subject, reason=reason, before=before, after=clean)
+        write(actor, changed, Why("job.calendar", f"the calendar {name}: {reason}"[:300]))
+        return CalendarChange(row, len(changed))
 
 
 @transaction.atomic
@@ -129,9 +138,10 @@ def standing_calendar(who: Actor, row: JobCalendar) -> CalendarStanding:
     return CalendarStanding(row, users_among(seen, row.name))
 
 
-def words_of_change(row: JobCalendar) -> str:
-    """What a change of it led to."""
-    return f"Calendar {row.name} is changed, and with it {counted(len(users_of(row.name)), 'job')}."
+def words_of_change(change: CalendarChange) -> str:
+    """What a change of one led to."""
+    led_to = f"and with it {counted(change.jobs, 'job')}" if change.jobs else "and no job with it"
+    return f"Calendar {change.row.name} is changed, {led_to}."
 
 
 def _locked_users(name: str, but: list[Job] | None = None) -> list[Job]:

@@ -19,6 +19,7 @@ from hbus_console.access.permissions import Actor
 from hbus_console.audit.services import ToldChange, record_all
 from hbus_console.jobs.calendars import lines_among
 from hbus_console.jobs.models import Job, JobCalendar, JobCursor, JobVersion
+from hbus_console.jobs.opening import lock_cursors
 from hbus_console.jobs.services.draft import refuse_nothing_left, snapshot
 from hbus_console.jobs.services.jobs import Why, told_change
 from hbus_console.jobs.services.secrecy import secrecies
@@ -76,6 +77,7 @@ def carried(
 def write(actor: Actor, ready: Sequence[Carried], why: Why) -> None:
     """Make each its next version, audited. In the transaction that locked the jobs."""
     now = timezone.now()
+    lock_cursors([each.job.name for each in ready])
     for start in range(0, len(ready), _BATCH):
         some = ready[start : start + _BATCH]
         by_lines: dict[str, list[int]] = {}
@@ -99,7 +101,7 @@ def write(actor: Actor, ready: Sequence[Carried], why: Why) -> None:
 
 def _refuse_nothing_left(job: Job, after: Mapping[str, Any]) -> None:
     try:
-        refuse_nothing_left({**after, "name": job.name}, after["calendar_lines"])
+        refuse_nothing_left(job.name, after, after["calendar_lines"])
     except BadInput as error:
         raise BadInput(
             f"{job.name} cannot have it: {error.what}", remedy="Leave that job a time, or take it from the job first.",

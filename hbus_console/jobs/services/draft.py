@@ -337,12 +337,13 @@ def snapshot(row: Job) -> dict[str, Any]:
     return {**SETTINGS.snapshot(row), **kept_beside}
 
 
-def checked(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a job but its owner, cleaned; raises :class:`BadInput` at the first that does not fit.
+def checked(job: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of the job of that name but its owner, cleaned; raises :class:`BadInput` at the first that does not fit.
 
     What the kind of its work has to say is asked by :mod:`~hbus_console.jobs.services.work`.
     """
-    clean = SETTINGS.checked(values)
+    # Where it says H, the name is a part of the schedule.
+    clean = SETTINGS.checked(values, {"name": job})
     tried_again = clean["after_loss"] == AfterLoss.RETRY or clean["after_failure"] == AfterFailure.RETRY
     if tried_again and clean["attempts"] < 2:
         raise BadInput(
@@ -365,7 +366,7 @@ def checked(values: Mapping[str, Any]) -> dict[str, Any]:
     if clean["kind"] == WorkName.ELSEWHERE:
         _refuse_done_here(clean)
     _check_division(clean)
-    refuse_nothing_left(clean, lines_of(clean["calendars"].split()))
+    refuse_nothing_left(job, clean, lines_of(clean["calendars"].split()))
     return clean
 
 
@@ -391,9 +392,9 @@ def _check_division(clean: Mapping[str, Any]) -> None:
         )
 
 
-def refuse_nothing_left(clean: Mapping[str, Any], calendars: str) -> None:
+def refuse_nothing_left(job: str, clean: Mapping[str, Any], calendars: str) -> None:
     """Raises ``BadInput`` where its own lines and those of its ``calendars`` leave no slot that can be foreseen."""
-    schedule = schedule_said(clean.get("name", ""), clean)
+    schedule = schedule_said(job, clean)
     exclusions = exclusions_said(left_out(clean["excluded"], calendars), schedule.zone)
     now = int(time.time())
     if exclusions is None or schedule.after(now) is None or any(kept(schedule, exclusions, now)):

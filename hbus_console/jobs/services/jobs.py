@@ -55,7 +55,7 @@ def create_job(actor: Actor, draft: JobDraft, reason: str = "", *, now_s: Now = 
     reason = checks.reason(reason, required=False)
     if Job.objects.filter(name=name).exists():
         raise Conflict(f"There is already a job {name}.", remedy="Choose another name.", field="name")
-    clean = checked(with_known(asdict(draft), {}, Secrecy()))
+    clean = checked(name, with_known(asdict(draft), {}, Secrecy()))
     check_work(actor, clean)
     check_after(actor, name, clean["after"])
     made = Job(
@@ -210,7 +210,7 @@ def _change(actor: Actor, row: Job, changes: Mapping[str, Any], why: Why, now_s:
     for act in SETTINGS.acts_of(wanted):
         require(actor, act, row.name)
     reason = checks.reason(why.reason, required=JOB_GOVERN in SETTINGS.acts_of(wanted))
-    clean = checked({**before, **{field: value for field, value in wanted.items() if field != "owner"}})
+    clean = checked(row.name, {**before, **{field: value for field, value in wanted.items() if field != "owner"}})
     refuse_another_place(before, clean)
     # A version's secrets were given for what that version did.
     if why.action != RESTORED:

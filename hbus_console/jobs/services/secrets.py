@@ -20,7 +20,7 @@ from hbus_console.jobs.showing import masks_in, restored, shown_options
 from hbus_console.jobs.unseen import shown_after
 
 #: Who changes one of these might read the secrets by it: they go elsewhere, or are not called secret any more.
-_WHERE = ("kind", "target", "options", "parameters_schema")
+WHERE = ("kind", "target", "options", "parameters_schema")
 #: Who changes one of these has the options sent elsewhere. They may see these, but a mask says that they did not look.
 _ELSEWHERE = ("kind", "target")
 
@@ -71,7 +71,7 @@ def refuse_carrying(
     ``typed`` are the settings as somebody sent them. A secret gets along in two ways: nothing is said of the
     parameters, or a mask stands where it does. What surrounds the mask is nothing to go by.
     """
-    if any(clean[name] != before[name] for name in _WHERE):
+    if any(clean[name] != before[name] for name in WHERE):
         said = typed.get("parameters")
         known = before["parameters"]
         _refuse(secrecy.places(known, before) if said is None else masks_in(said), "parameters")

@@ -27,7 +27,7 @@ class ScheduleText(Text):
     def check(self, value: Any, clean: Clean) -> str:
         spec = super().check(value, clean)
         try:
-            schedule_said(clean.get("name", ""), {**clean, "schedule": spec})
+            schedule_said(clean["name"], {**clean, "schedule": spec})
         except BadExpression as error:
             raise BadInput(error.what, remedy=error.remedy, field=self.name) from error
         return spec

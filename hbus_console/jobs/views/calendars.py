@@ -64,7 +64,7 @@ def calendar(request: HttpRequest, calendar: str) -> HttpResponse:
         changed = kept.change_calendar(who, calendar, **page["values"], version=revision(request.POST))
     except BadInput as refused:
         return form_page(request, "jobs/calendar.html", page, refused)
-    if changed.version == row.version:
+    if changed.row.version == row.version:
         messages.info(request, "Nothing was different, so nothing changed.")
     else:
         messages.success(request, kept.words_of_change(changed))

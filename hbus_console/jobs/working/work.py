@@ -21,7 +21,7 @@ from hbus_console.database import is_away
 from hbus_console.jobs.feature import JOB_EDIT
 from hbus_console.jobs.kinds.kind import WorkKind, WorkSpec
 from hbus_console.jobs.kinds.known import KINDS
-from hbus_console.jobs.models import Job, JobRun
+from hbus_console.jobs.models import JobRun, JobVersion
 from hbus_console.jobs.rights import actor_named
 from hbus_console.jobs.services.run_secrets import secrets_given
 from hbus_console.jobs.services.work import spec_of
@@ -47,11 +47,11 @@ Within = Callable[[RunWork], AbstractContextManager[RunContext]]
 def work_of(held: Held) -> RunWork | None:
     """As the version says under which the slot was decided, and the parameters of who triggered it."""
     run = JobRun.objects.get(pk=held.row.id)
-    job = Job.objects.filter(name=run.job).first()
-    if job is None:
+    # One that was made anew under the name has none of the versions of the one that was deleted.
+    version = JobVersion.objects.filter(job__name=run.job, number=run.version).select_related("job").first()
+    if version is None:
         return None
-    version = job.versions.get(number=run.version)
-    said = version.settings
+    job, said = version.job, version.settings
     call = RunCall(
         run.pk,
         run.job,

@@ -82,6 +82,29 @@ def test_a_secret_is_changed_and_neither_told_nor_masked_for_good(tmp_path: Path
         run(tmp_path, SECRET.replace("one", "•••").replace("1.1.1.1", "1.1.1.2"), "plan")
 
 
+SCHEMA = "{properties: {pin: {writeOnly: true}}}"
+
+
+@pytest.mark.parametrize(
+    ("was", "now"),
+    [
+        ("https://1.1.1.1/", "https://1.1.1.2/"),
+        ("n: 1}", "n: 1}, options: {method: PUT}"),
+        ("n: 1}", f"n: 1}}, parameters_schema: {SCHEMA}"),
+    ],
+    ids=["target", "options", "schema"],
+)
+def test_who_types_its_secrets_may_have_a_job_do_something_else_with_them(tmp_path: Path, was: str, now: str) -> None:
+    run(tmp_path, SECRET, "apply")
+    other = SECRET.replace(was, now)
+    assert other != SECRET
+    planned = run(tmp_path, other, "plan")
+    assert run(tmp_path, other, "apply") == planned
+    row = Job.objects.get()
+    assert (row.version, row.parameters) == (2, {"token": "one", "n": 1})
+    assert run(tmp_path, other, "apply") == "1 of 1 as they are.\n"
+
+
 CHAIN = """
 defaults: {owner: ops, kind: http, target: "https://1.1.1.1/", schedule: "@daily"}
 jobs:

@@ -68,7 +68,7 @@ def test_its_change_is_a_version_of_each_job_that_has_it_and_nodes_hear_of_it(jo
     known = KnownJobs()
     list(known.changes())
     changed = change_calendar(SYSTEM, "holidays-pt", "12-25 Christmas", "no boxing day", description="Portugal")
-    assert changed.version == 2
+    assert (changed.row.version, changed.jobs) == (2, 1)
     job.refresh_from_db()
     assert (job.version, days(job, 2)) == (2, ["12-26", "12-27"])
     assert [each.name for each in known.changes()] == [job.name]
@@ -83,7 +83,7 @@ def test_its_change_is_a_version_of_each_job_that_has_it_and_nodes_hear_of_it(jo
     )
     assert (of_calendar.action, of_calendar.before["lines"]) == ("job.calendar_change", "12-25 Christmas\n\n12-26")
     # What it is for concerns no job.
-    change_calendar(SYSTEM, "holidays-pt", "12-25 Christmas", "why", description="Spain")
+    assert change_calendar(SYSTEM, "holidays-pt", "12-25 Christmas", "why", description="Spain").jobs == 0
     assert Job.objects.get(pk=job.pk).version == 2
 
 
@@ -195,6 +195,9 @@ def test_pages_make_change_show_and_delete_one(make_job: MakeJob, signed_in: Cal
     assert "2026-12-24..2026-12-31 year&#x27;s end" in client.get("/jobs/calendars/").content.decode()
     changed = client.post("/jobs/calendars/freezes/", {**form, "lines": "12-24", "revision": "1"}, follow=True)
     assert "is changed, and with it 1 job" in changed.content.decode()
+    described = {**form, "lines": "12-24", "description": "year's end", "revision": "2"}
+    changed = client.post("/jobs/calendars/freezes/", described, follow=True)
+    assert "Calendar freezes is changed, and no job with it." in changed.content.decode()
     settings = client.get("/jobs/close-of-day/settings/").content.decode()
     assert 'value="freezes"' in settings
     assert "12-24 (freezes)" in client.get("/jobs/close-of-day/versions/").content.decode()

@@ -306,12 +306,16 @@ def test_a_function_is_called_by_the_right_that_the_account_has_now(worker: RunP
     assert runs[1].reason == "anna may not make and edit jobs on test.greet."
 
 
+@pytest.mark.parametrize("anew", [False, True], ids=["gone", "made anew since"])
 def test_a_run_of_a_job_that_is_gone_fails_with_the_reason(
-    worker: RunProcess, make_job: MakeJob, admin_actor: Actor
+    worker: RunProcess, make_job: MakeJob, admin_actor: Actor, anew: bool
 ) -> None:
-    job = make_job("function", "test.greet")
+    tried_again = {"attempts": 3, "after_failure": "retry", "backoff_s": 0}
+    job = make_job("function", "test.greet", **tried_again)
     run = triggered(admin_actor)
     job.delete()
+    if anew:
+        assert make_job("function", "test.greet", **tried_again).version > run.version
     assert worker.run(run.pk) is RunState.FAILED
     run.refresh_from_db()
     assert run.reason == "the job was deleted before it began"

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import fcntl
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from engine.cron.work.folder_lock import folder_lock, lock_folder
+from engine.cron.work.folder_lock import folder_lock, lock_folder, unlock_folder
 
 
 @contextmanager
@@ -26,7 +25,7 @@ def scratch_folder(parent: Path, name: str) -> Iterator[Path]:
     finally:
         # What resists is left behind.
         shutil.rmtree(folder, ignore_errors=True)
-        os.close(held)
+        unlock_folder(held)
 
 
 def remove_left_behind(parent: Path) -> None:
@@ -45,7 +44,7 @@ def _left_behind(parent: Path) -> list[Path]:
 
 def _is_held(folder: Path) -> bool:
     try:
-        os.close(lock_folder(folder, fcntl.LOCK_EX | fcntl.LOCK_NB))
+        unlock_folder(lock_folder(folder, fcntl.LOCK_EX | fcntl.LOCK_NB))
     except (BlockingIOError, FileNotFoundError, NotADirectoryError):
         # In use, removed just now, or none of ours.
         return True

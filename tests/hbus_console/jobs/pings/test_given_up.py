@@ -5,9 +5,12 @@ from __future__ import annotations
 import pytest
 
 from hbus_console.access.permissions import SYSTEM
+from hbus_console.jobs.models import JobRun
 from hbus_console.jobs.pings.ping import PingWord
 from hbus_console.jobs.services.triggering import cancel_run
+from tests.costs import database_work
 from tests.hbus_console.jobs.pings.conftest import HOUR, NAME, Bell, MakeBell
+from tests.plans import measured, plans
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
 START, LOG = PingWord.START, PingWord.LOG
@@ -50,3 +53,30 @@ def test_nor_of_one_that_waits_for_another(make_bell: MakeBell) -> None:
     bell.sweep(1_811)
     bell.ping(3_602, LOG, RID)
     assert bell.ping(3_700).pk == died.pk
+
+
+def test_a_ping_of_an_end_costs_as_much_after_many_runs_that_never_began_as_after_few(bell: Bell) -> None:
+    """A job that tells of its ends alone: of none is it known when it began."""
+
+    def past(number: int, key: str) -> JobRun:
+        at_us = (slot := HOUR - 3_600 * (number + 1)) * 1_000_000
+        told = {"state": "done", "decided_us": at_us, "ended_us": at_us, "changed_us": at_us}
+        return JobRun(job=NAME, version=1, slot=slot, begun_us=at_us if key else None, key=key, **told)
+
+    JobRun.objects.bulk_create((past(number, f"rid {number}" if number % 2 else "") for number in range(5_000)), 500)
+    measured("default")
+    with plans() as seen, database_work("default") as cost:
+        bell.ping(42)
+    assert bell.rows()[-1] == ("schedule", 0, "done")
+    assert not any("Seq Scan on jobs_jobrun" in plan or "SCAN jobs_jobrun" in plan for plan in seen.of("jobs_jobrun"))
+    cost.at_most(15_000)
+
+
+def test_an_end_after_many_slots_that_were_missed_is_still_of_the_run_that_was_given_up(make_bell: MakeBell) -> None:
+    bell = make_bell(30, schedule="* * * * *", grace_s=10, timeout_s=1_800)
+    died = bell.ping(1, START)
+    for at in range(60, 1_801, 60):
+        bell.decide(at)
+    bell.sweep(1_830)
+    assert len(bell.rows()) == 31
+    assert bell.ping(1_840).pk == died.pk
