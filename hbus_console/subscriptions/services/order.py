@@ -117,7 +117,9 @@ def _found_done(
     # First: once it is written down nobody comes here again to tell of the head.
     body = bus.admin(row.topic.transport).read(row.topic.name, position) if position else None
     found_done(actor, lost, row.subject)
-    done = Unparked(int(before.get("messages", 0)), partition, body or Stored(position, 0, b""))
+    # Told of what was parked, the head included, which comes again only if it is retried.
+    back = max(0, int(before.get("messages", 0)) - (head != "retry"))
+    done = Unparked(back, partition, body or Stored(position, 0, b""))
     if head != "dead":
         # Of a death its letter tells more.
         was = Parked(str(before.get("key", "")), partition, position, done.messages, b"")
