@@ -160,8 +160,13 @@ class Partitioned(Protocol):
         """All partitions of a group."""
         ...
 
-    def parked(self, topic: str, group: str, limit: int = 100, key: str | None = None) -> list[Parked]:
-        """Keys that were set aside, by key, or this one alone; what was in several partitions is there for each."""
+    def parked(
+        self, topic: str, group: str, limit: int = 100, key: str | None = None, head: str | None = None
+    ) -> list[Parked]:
+        """Keys that were set aside, by key, or this one alone; what was in several partitions is there for each.
+
+        ``head``: the one whose head lies there, if any; also where the text is no position.
+        """
         ...
 
     def set_aside(self, topic: str, group: str, key: str, limit: int = 100) -> list[Stored]:

@@ -40,7 +40,9 @@ def words_of(error: BaseException, limit: int = TEXT_LIMIT, secrets: SecretValue
     """
     try:
         # Behind the limit as well, or half of a secret that the cut goes through would be left.
-        return redact_text(secrets.out_of(storable(str(error), 2 * TEXT_LIMIT)))[:limit]
+        text = storable(str(error), 2 * TEXT_LIMIT)
+        # What was taken out may have been so much that the end of it is shown.
+        return redact_text(secrets.out_of(text, cut=len(text) >= 2 * TEXT_LIMIT))[:limit]
     except BaseException as worse:  # noqa: BLE001
         # Also a SystemExit or a RecursionError in somebody's __str__ is only a text that cannot be had.
         return f"(its text cannot be had: {class_of(worse)})"[:limit]

@@ -17,6 +17,8 @@ class RequestContext:
     address: str = ""
     #: What was asked for and not done because it stood so already: a sentence each, for the person who asked.
     undone: list[str] = field(default_factory=list, compare=False)
+    #: Not empty where it is a repeat, of a request of which nobody knows whether it was done: the id of that.
+    repeated: list[str] = field(default_factory=list, compare=False)
 
 
 _NONE = RequestContext()
@@ -31,6 +33,12 @@ def note_undone(say: Callable[[], str]) -> None:
     """Keep the sentence for whoever sent the request at hand; outside of one nobody is there to be told."""
     if (request := current()) is not _NONE:
         request.undone.append(say())
+
+
+def note_repeat(first: str) -> None:
+    """Keep that the request at hand repeats the one with this id, whose answer nobody had."""
+    if (request := current()) is not _NONE:
+        request.repeated.append(first)
 
 
 @contextmanager

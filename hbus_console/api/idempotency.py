@@ -134,6 +134,7 @@ def claim(
         # A repeat that comes after this one counts from the same first try.
         taken = _taken_over(found, now, digest, rights, f"{_FIRST}{_first_tried(found).isoformat()}")
         if by is Repeat.KNOWN_BY_ITS_EFFECT:
+            context.note_repeat(first)
             for tell in _unanswered:
                 tell(actor, first, since)
         return taken

@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 #: So many entries of a subject are looked through for one that has no outcome.
 LOOKED_THROUGH = 1_000
-#: True of every act that is carried out here: see :func:`unanswered`.
+#: What to do about an act that finds out by itself whether it was done: see :func:`unanswered`.
 _AGAIN = "Look at how it stands, or ask for the same again: if it was done you are told so, and it is not done twice."
 
 _log = structlog.get_logger(__name__)
@@ -46,8 +46,10 @@ class StoreDecision:
     after: Mapping[str, Any] | None = None
 
 
-def carry_out(decision: StoreDecision, do: Callable[[], T]) -> T:
+def carry_out(decision: StoreDecision, do: Callable[[], T], again: str = _AGAIN) -> T:
     """Write the entry, then have it done. Not inside a transaction, which would keep the entry until after the act.
+
+    ``again``: what whoever gets no answer is to do, where that is something else.
 
     Raises what ``do`` raises, after a second entry that says what became of it; ``OutcomeUnknown`` for an answer that
     was lost.
@@ -68,7 +70,7 @@ def carry_out(decision: StoreDecision, do: Callable[[], T]) -> T:
         raise
     except AnswerLost as error:
         _tell(decision, entry, OUTCOME_UNKNOWN, error.what)
-        raise OutcomeUnknown(f"Nobody knows whether it was done: {error.what}", remedy=_AGAIN) from error
+        raise OutcomeUnknown(f"Nobody knows whether it was done: {error.what}", remedy=again) from error
     except HbusError as error:
         _tell(decision, entry, CAME_TO_NOTHING, error.what)
         raise
@@ -102,14 +104,23 @@ def has_unanswered(subject: Subject, actor: Actor, action: str) -> bool:
 def unanswered(entry: AuditEntry | None, actor: Actor, action: str) -> AuditEntry | None:
     """``entry``, if it says that nobody knows the outcome of ``actor``'s own decision to do ``action``: then asking for
     the same again is no second decision."""
-    ours = entry is not None and (entry.actor, entry.actor_kind) == (as_stored(actor.name), actor.kind)
-    return entry if ours and entry is not None and entry.action == action + OUTCOME_UNKNOWN else None
+    ours = entry is not None and _is_by(entry, actor) and entry.action == action + OUTCOME_UNKNOWN
+    return entry if ours else None
+
+
+def decided_since(subject: Subject, actions: Iterable[str], actor: Actor, action: str) -> AuditEntry | None:
+    """The newest of these decisions that was made after ``actor``'s own last one to do ``action``, if nobody knows the
+    outcome of that."""
+    lost = unanswered(last_decision(subject, [action], lambda entry: _is_by(entry, actor)), actor, action)
+    if lost is None:
+        return None
+    # What is told of a decision comes after it, and may come after others.
+    return last_decision(subject, actions, lambda entry: _decision(entry) > _decision(lost))
 
 
 def decided_at(entry: AuditEntry) -> datetime:
     """When the decision was made that ``entry`` tells of, or the outcome of."""
-    seq = (entry.after or {}).get("decision", entry.seq)
-    decision = AuditEntry.objects.filter(seq=seq).only("at").first()
+    decision = AuditEntry.objects.filter(seq=_decision(entry)).only("at").first()
     return entry.at if decision is None else decision.at
 
 
@@ -128,8 +139,18 @@ def found_done(actor: Actor, entry: AuditEntry, subject: Subject) -> None:
             subject,
             reason=entry.reason,
             before=entry.before,
-            after={"decision": (entry.after or {}).get("decision", entry.seq), "outcome": "it had been done"},
+            after={"decision": _decision(entry), "outcome": "it had been done"},
         )
+
+
+def _is_by(entry: AuditEntry, actor: Actor) -> bool:
+    return (entry.actor, entry.actor_kind) == (as_stored(actor.name), actor.kind)
+
+
+def _decision(entry: AuditEntry) -> int:
+    """The number of the decision that ``entry`` tells of, or the outcome of."""
+    number: int = (entry.after or {}).get("decision", entry.seq)
+    return number
 
 
 def _tell(decision: StoreDecision, entry: AuditEntry, ending: str, why: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from django.db.models import Exists, F, OuterRef, Q, QuerySet, Value
+from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery, Value
 from django.db.models.functions import Coalesce
 
 from hbus_console.messages.models import LedgerEvent, LedgerMessage
@@ -52,6 +52,15 @@ def off_time(field: str) -> Coalesce:
     return Coalesce(field, Value(0))
 
 
+def last_of_own(
+    happening: Happening, messages: QuerySet[LedgerMessage], *, end_ms: int | None
+) -> dict[int, tuple[int, int]]:
+    """Number of a message → instant and number of the last such event that tells its source; without those of none."""
+    own = _of_message(happening).filter(_before(end_ms), source=OuterRef("source")).order_by("-at_ms", "-pk")
+    found = messages.order_by().annotate(own_ms=Subquery(own.values("at_ms")[:1]), own=Subquery(own.values("pk")[:1]))
+    return {pk: (at_ms, number) for pk, at_ms, number in found.values_list("pk", "own_ms", "own") if number is not None}
+
+
 def last_events(
     happening: Happening,
     messages: QuerySet[LedgerMessage],
@@ -61,7 +70,7 @@ def last_events(
     end_ms: int | None,
 ) -> QuerySet[LedgerEvent]:
     """The last such event of each of ``messages`` in a time range, newest first; ``topics`` of ``None`` means all."""
-    before_end = Q() if end_ms is None else Q(at_ms__lt=end_ms)
+    before_end = _before(end_ms)
     event = {name: OuterRef(OuterRef(name)) for name in ("at_ms", "pk")}
     later = Q(at_ms__gt=event["at_ms"]) | Q(at_ms=event["at_ms"], pk__gt=event["pk"])
     found = happening.walked.filter(
@@ -83,3 +92,7 @@ def last_events(
     if topics is not None:
         found = found.filter(topic__in=topics)
     return found.order_by("-at_ms", "-pk")
+
+
+def _before(end_ms: int | None) -> Q:
+    return Q() if end_ms is None else Q(at_ms__lt=end_ms)

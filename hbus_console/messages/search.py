@@ -15,7 +15,7 @@ from hbus_console import cursors
 from hbus_console.access.permissions import Actor, visible_scopes
 from hbus_console.messages import became as by_outcome
 from hbus_console.messages.became import Became
-from hbus_console.messages.by_event import Happening, last_events, off_index
+from hbus_console.messages.by_event import Happening, last_events, last_of_own, off_index
 from hbus_console.messages.models import Identity, LedgerEvent, LedgerMessage
 from hbus_console.messages.repeats import Repeated
 from hbus_console.topics.scopes import topic_names
@@ -137,9 +137,7 @@ def search(actor: Actor, query: Query, cursor: str = "", size: int = PAGE) -> Fo
     rows = _narrowed(query)
     happening = query.happening
     if happening is not None and query.by_event:
-        topics = [query.topic] if query.topic else names
-        last = last_events(happening, rows, topics=topics, start_ms=query.start_ms, end_ms=query.end_ms)
-        return _by_event(last, rows, cursor, size)
+        return _by_event(query, happening, rows, names, cursor=cursor, size=size)
     if happening is not None:
         rows = rows.filter(happening.told())
     if query.became is Became.UNSETTLED:
@@ -207,22 +205,37 @@ def _page(
     return shown, cursors.written(tail.published_ms, tail.pk) if tail else ""
 
 
-def _by_event(last: QuerySet[LedgerEvent], rows: QuerySet[LedgerMessage], cursor: str, size: int) -> FoundMessages:
-    """The messages of ``rows`` in the order of their ``last`` events."""
+def _by_event(
+    query: Query,
+    happening: Happening,
+    rows: QuerySet[LedgerMessage],
+    names: Sequence[str] | None,
+    *,
+    cursor: str,
+    size: int,
+) -> FoundMessages:
+    """The messages of ``rows`` in the order of their last events."""
+    topics = [query.topic] if query.topic else names
+    last = last_events(happening, rows, topics=topics, start_ms=query.start_ms, end_ms=query.end_ms)
     if cursor:
         at_ms, number = cursors.read(cursor, 2)
         last = last.filter(cursors.beyond({"-at_ms": at_ms, "-pk": number})).filter(at_ms__lte=at_ms)
     found, tail = cursors.cut(last.values_list("topic", "message_id", "source", "at_ms", "pk")[: size + 1], size)
     # The first is the last that happened.
-    place: dict[tuple[str, str, str | None], int] = {}
-    for number, (topic, message_id, source, _, _) in enumerate(found):
-        place.setdefault((topic, message_id, source), number)
+    place: dict[tuple[str, str, str | None], tuple[int, int]] = {}
+    for topic, message_id, source, at_ms, number in found:
+        place.setdefault((topic, message_id, source), (at_ms, number))
+    # What tells no source is the last of some message with its id: not of one that has a later of its own.
+    unsure = {message_id for _, message_id, source in place if source is None}
+    own = last_of_own(happening, rows.filter(message_id__in=unsure), end_ms=query.end_ms) if unsure else {}
     placed = []
     for row in rows.filter(message_id__in={message_id for _, message_id, _ in place}):
-        numbers = [place[key] for key in (row.identity, (row.topic, row.message_id, None)) if key in place]
-        if numbers:
-            placed.append((min(numbers), -row.pk, row))
-    messages = [row for *_, row in sorted(placed, key=lambda each: each[:2])]
+        told, untold = place.get(row.identity), place.get((row.topic, row.message_id, None))
+        if untold and own.get(row.pk, untold) > untold:
+            untold = None
+        if last_of_it := max(filter(None, (told, untold)), default=None):
+            placed.append((last_of_it, row.pk, row))
+    messages = [row for *_, row in sorted(placed, key=lambda each: each[:2], reverse=True)]
     return FoundMessages(messages, cursors.written(*tail[3:]) if tail else "")
 
 

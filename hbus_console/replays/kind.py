@@ -15,7 +15,7 @@ from django.urls import reverse
 from django.utils.http import urlencode
 
 from engine.bus import message as envelope
-from engine.bus.errors import MalformedEnvelope
+from engine.bus.errors import MalformedEnvelope, PublishRefused
 from engine.bus.facts import Fact, batches
 from engine.bus.message import Message
 from engine.bus.subjects import MESSAGE, message_subject, subject_of
@@ -99,7 +99,10 @@ class Replay:
         return f"Replay {wanted.topic} {wanted.words}"
 
     def plan(self, actor: Actor, spec: Mapping[str, Any]) -> Plan:
-        return survey(actor, specs.stored(spec))
+        try:
+            return survey(actor, specs.stored(spec))
+        except PublishRefused as refused:
+            return Plan(None, obstacle=str(refused))
 
     def look(self, task: Task, limit: int) -> Do:
         wanted = specs.stored(task.spec)

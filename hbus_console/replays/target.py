@@ -47,13 +47,19 @@ class ReplayTarget:
         return f"it does not fit the schema of {self._wanted.into_topic}, at {found[0] or 'its root'}" if found else ""
 
     def refusal(self, copy: Message) -> str:
-        """Why the outbox would not take the copy, which is larger than its original; empty: it would."""
+        """Why the outbox would not take the copy, which is larger than its original; empty: it would.
+
+        Raises ``PublishRefused`` where its topic takes none at all.
+        """
         topic = self._wanted.into_topic or self._wanted.topic
         try:
             check(topic, copy)
         except PublishRefused as error:
+            if error.field != "payload":
+                # No owner, or no replicas: nothing is wrong with any one of them.
+                raise
             # Without its size, so that those of one cause are counted together.
-            return f"it is larger than {topic} takes" if error.field == "payload" else error.what
+            return f"it is larger than {topic} takes"
         return ""
 
     def warnings(self) -> list[str]:

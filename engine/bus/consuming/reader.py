@@ -149,7 +149,9 @@ class Reader:
             self._partitions.rest(crowded)
         deliveries = self._scope.receiver.receive(room, CROWDED_WAIT_S if crowded else WAIT_S)
         self.began = True
-        self._health.answered()
+        if deliveries or self._partitions is None:
+            # Of partitions that all rest nobody has asked: the turns of the assignment tell.
+            self._health.answered()
         self._tell_vanished()
         if deliveries:
             self.prefetch.weigh(len(deliveries), sum([len(delivery.body) for delivery in deliveries]))
@@ -317,8 +319,7 @@ class Breaker:
     def worked(self, held: InFlight) -> None:
         """The message that was let through to be tried was handled well, or failed by its own fault."""
         if held.probe and self.probes:
-            where = self._where
-            self._note(self._ask(lambda board: board.passed(*where, self._scope.name)), "breaker_closed", "")
+            self._note(self._ask(lambda board: board.passed(*self._where, self._scope.name)), "breaker_closed", "")
 
     def failed(self, held: InFlight, error: BaseException) -> None:
         """An attempt failed."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from redis.connection import ConnectionPool
 from redis.exceptions import (
@@ -51,6 +52,13 @@ class Refused(Unavailable):
         what, remedy = refusal(words)
         super().__init__(f"The store at {address} refused: {what}.", remedy=remedy)
         self.words = words
+
+
+def not_refused(reply: Any) -> Any:
+    """One of many answers, as it is; raises what stands in its place where its command was refused."""
+    if isinstance(reply, Refused):
+        raise reply
+    return reply
 
 
 #: What the store says of a stream that takes nothing more, for ever.

@@ -188,4 +188,5 @@ def _summary(returned: object, secrets: SecretValues) -> str:
         text = f"a {type(returned).__name__} that JSON cannot say"
     # With a margin, or half of a secret that the cut goes through would be left; and not all of it, for what is looked
     # through holds the interpreter, and with it the lease.
-    return shortened(redact_text(secrets.out_of(storable(text, SUMMARY_LIMIT * 10))), SUMMARY_LIMIT)
+    said = storable(text, SUMMARY_LIMIT * 10)
+    return shortened(redact_text(secrets.out_of(said, cut=len(said) >= SUMMARY_LIMIT * 10)), SUMMARY_LIMIT)

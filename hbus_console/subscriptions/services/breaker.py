@@ -9,27 +9,36 @@ from engine.bus.breaker_board import Standing
 from engine.bus.errors import UNANSWERED
 from engine.bus.facts import Fact
 from engine.core.clock import SystemClock
-from engine.core.errors import BadInput
+from engine.core.errors import BadInput, Conflict
 from hbus_console import checks
 from hbus_console.access.acts import VIEW
+from hbus_console.access.context import current
 from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.already import already
 from hbus_console.audit.decisions import (
     StoreDecision,
     carry_out,
     decided_at,
+    decided_since,
     found_done,
     last_decision,
     unanswered,
 )
+from hbus_console.audit.models import AuditEntry
 from hbus_console.cluster import probes
 from hbus_console.subscriptions.feature import SUBSCRIPTION_OPERATE
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services import lookup
+from hbus_console.ui.formats import instant
 from hbus_console.wiring import bus, fact_log, store
 
 #: What a person may want of a breaker, and how the audit log says that it stands then.
 ACTS = {"open": "open, by a person", "close": "closed", "try": "open, one message is tried"}
+_ACTIONS = {act: f"subscription.breaker_{act}" for act in ACTS}
+#: What to do when the answer was lost: nobody but who asks knows whether it is the same decision still.
+_AGAIN = dict.fromkeys(ACTS, "Look at how it stands, and ask for it again where it does not stand so.") | {
+    "try": "Look at how it stands. Ask for it again where it is open still: at most another message is tried."
+}
 #: How long it is taken for a person's doing that it stands as they wanted: later it may have come to that by itself.
 FOUND_OUT_MS = 10 * 60_000
 
@@ -81,7 +90,8 @@ def set_breaker(actor: Actor, topic: str, group: str, act: str, reason: str) -> 
     open one when it is handled. ``act`` is one of :data:`ACTS`.
 
     Raises ``Forbidden``, :class:`BadInput` at the field, ``Unavailable`` where nothing has changed, and
-    ``OutcomeUnknown`` where nobody knows: whoever asks for the same again has it found out.
+    ``OutcomeUnknown`` where nobody knows: whoever asks for the same again has it found out. Raises :class:`Conflict`
+    where a request is repeated that may have been done, and somebody has decided since.
     """
     require(actor, SUBSCRIPTION_OPERATE, topic)
     act = checks.choice(act, "act", ACTS)
@@ -95,9 +105,9 @@ def set_breaker(actor: Actor, topic: str, group: str, act: str, reason: str) -> 
         )
     board = bus.breakers()
     before = board.look(topic, group)
-    action = f"subscription.breaker_{act}"
+    action = _ACTIONS[act]
     if _stands_so(before, act):
-        last = last_decision(row.subject, [f"subscription.breaker_{each}" for each in ACTS])
+        last = last_decision(row.subject, _ACTIONS.values())
         lost = unanswered(last, actor, action)
         if lost and SystemClock().now_ms() - decided_at(lost).timestamp() * 1000 < FOUND_OUT_MS:
             found_done(actor, lost, row.subject)
@@ -105,6 +115,8 @@ def set_breaker(actor: Actor, topic: str, group: str, act: str, reason: str) -> 
         else:
             _say_so(row, before, act)
         return before
+    if current().repeated and (since := decided_since(row.subject, _ACTIONS.values(), actor, action)):
+        raise _overtaken(row, since)
     why = f"{actor.name}: {reason}"
     force = {
         "open": partial(board.force_open, topic, group, why),
@@ -112,7 +124,7 @@ def set_breaker(actor: Actor, topic: str, group: str, act: str, reason: str) -> 
         "try": partial(board.force_trial, topic, group),
     }[act]
     decision = StoreDecision(actor, action, row.subject, reason, {"breaker": before.state}, {"breaker": ACTS[act]})
-    standing = carry_out(decision, force)
+    standing = carry_out(decision, force, _AGAIN[act])
     _tell(actor, row, act, reason)
     return standing
 
@@ -137,6 +149,16 @@ def _stands_so(now: Standing, act: str) -> bool:
     if act == "open":
         return now.state != "closed" and now.forced
     return now.state == "closed" or (act == "try" and now.state == "probing")
+
+
+def _overtaken(row: Subscription, since: AuditEntry) -> Conflict:
+    act = next(each for each, action in _ACTIONS.items() if since.action.startswith(action))
+    return Conflict(
+        f"Nobody knows whether it was done, and {since.actor} has decided about the breaker of {row.label} since "
+        f"({act}, at {instant(since.at):%d %b %H:%M}).",
+        remedy="Look at how it stands. To do it all the same is another decision: ask for it anew, under another key.",
+        field="act",
+    )
 
 
 def _say_so(row: Subscription, now: Standing, act: str) -> None:

@@ -32,8 +32,6 @@ DECIDED = "decided by"
 _ACTIONS = {head: f"subscription.unpark_{head}" for head in HEADS}
 #: So much of a key is told, in characters: as many as a legal one has at most.
 _TOLD = 200
-#: How many parked keys are looked through for one that is named by the position of its head.
-_KEYS = 10_000
 
 
 def carrier(row: Subscription) -> Partitioned | None:
@@ -60,9 +58,7 @@ def unpark(actor: Actor, topic: str, group: str, key: str, *, head: str, reason:
     if keeper is None:
         raise BadInput(f"{row.label} keeps no order, so it parks no key.", remedy="Nothing waits here.", field="key")
     # Whatever bytes a stranger wrote for a key, somebody can decide about it: no form and no address has to carry them.
-    named = keeper.parked(topic, group, key=key) or [
-        each for each in keeper.parked(topic, group, _KEYS) if each.position == key
-    ]
+    named = keeper.parked(topic, group, key=key) or keeper.parked(topic, group, head=key)
     if len(named) > 1:
         heads = ", ".join(f"{each.position} in partition {each.partition}" for each in named)
         raise BadInput(
@@ -121,7 +117,9 @@ def _found_done(
     # First: once it is written down nobody comes here again to tell of the head.
     body = bus.admin(row.topic.transport).read(row.topic.name, position) if position else None
     found_done(actor, lost, row.subject)
-    done = Unparked(int(before.get("messages", 0)), partition, body or Stored(position, 0, b""))
+    # Told of what was parked, the head included, which comes again only if it is retried.
+    back = max(0, int(before.get("messages", 0)) - (head != "retry"))
+    done = Unparked(back, partition, body or Stored(position, 0, b""))
     if head != "dead":
         # Of a death its letter tells more.
         was = Parked(str(before.get("key", "")), partition, position, done.messages, b"")

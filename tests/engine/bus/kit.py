@@ -82,8 +82,10 @@ class FaultyTransport:
     def owners(self, topic: str, group: str) -> list[Owned]:
         return self.ordered.owners(topic, group)
 
-    def parked(self, topic: str, group: str, limit: int = 100, key: str | None = None) -> list[Parked]:
-        return self.ordered.parked(topic, group, limit, key)
+    def parked(
+        self, topic: str, group: str, limit: int = 100, key: str | None = None, head: str | None = None
+    ) -> list[Parked]:
+        return self.ordered.parked(topic, group, limit, key, head)
 
     def set_aside(self, topic: str, group: str, key: str, limit: int = 100) -> list[Stored]:
         return self.ordered.set_aside(topic, group, key, limit)

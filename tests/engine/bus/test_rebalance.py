@@ -146,3 +146,16 @@ def test_waiting_for_a_partition_ends_with_a_stop(bus: Bus, clock: ManualClock) 
             threading.Thread(target=lambda: (second.stop(5.0), done.set()), daemon=True).start()  # type: ignore[func-returns-value]
             assert done.wait(PATIENCE_S)
     assert second.status().state == "stopped"
+
+
+def test_a_read_of_no_partition_does_not_tell_that_the_store_is_back(bus: Bus, clock: ManualClock) -> None:
+    bus.transport.failing.add("turn")
+    consumer = bus.consumer(Journal(), ordering="key", seat_s=SEAT_S)
+    with running(consumer):
+        bus.facts.wait_for("store_lost")
+        bus.transport.wait_for("receive", bus.transport.calls("receive") + 2)
+        assert bus.facts.of("store_back") == []
+        assert consumer.status().state == "store lost"
+        bus.transport.failing.clear()
+        until(lambda: bool(bus.facts.of("store_back")), between=lambda: clock.advance(1))
+    assert len(bus.facts.of("store_lost")) == len(bus.facts.of("store_back")) == 1

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from engine.core.error_text import TEXT_LIMIT, class_of, shortened, storable, text_of, words_of
+from engine.core.secret_values import SecretValues
 
 
 class Mute(Exception):
@@ -87,3 +88,13 @@ def test_a_secret_that_the_cut_goes_through_is_not_told() -> None:
     error = ValueError(f"{'a ' * (TEXT_LIMIT // 2 - 15)}hbus_0123456789_{'s' * 40}")
     assert "ss" not in words_of(error)
     assert len(words_of(error)) <= TEXT_LIMIT
+
+
+def test_half_of_a_secret_does_not_come_into_sight_where_others_are_taken_out_before_it() -> None:
+    pin = "the-secret-" + "s" * 1_000
+    half = 100
+    error = ValueError(" " * ((2 * TEXT_LIMIT - half) % (len(pin) + 1)) + (pin + " ") * 20)
+    said = words_of(error, secrets=SecretValues([pin]))
+    assert len(said) < TEXT_LIMIT
+    assert "the-secret" not in said
+    assert "ss" not in said

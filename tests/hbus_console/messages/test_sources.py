@@ -127,6 +127,19 @@ def test_what_failed_last_does_not_hide_what_failed_before_it_elsewhere() -> Non
     assert sources(Query(became=Became.DEAD)) == [EVIL, OURS]
 
 
+def test_no_page_lists_what_another_page_lists() -> None:
+    """What tells no source may be of both; ours has died again since."""
+    book(published(OURS, 0), published(EVIL, 1), Fact("dead", AT + 10, TOPIC, GROUP, ID, source=OURS, attempt=1))
+    LedgerEvent.objects.update(source=None)
+    book(Fact("dead", AT + 20, TOPIC, GROUP, ID, source=OURS, attempt=2))
+    query = Query(became=Became.DEAD)
+    first = search.search(ALL, query, size=1)
+    second = search.search(ALL, query, first.next_cursor, size=1)
+    assert [[row.source for row in page.messages] for page in (first, second)] == [[OURS], [EVIL]]
+    assert second.next_cursor == ""
+    assert sources(query) == [OURS, EVIL]
+
+
 def test_a_repeated_publish_is_found_whoever_repeated_it() -> None:
     """Who repeats a key knows the id that it stands for, and not its source."""
     book(published(OURS, 0), Fact("deduplicated", AT + 5, TOPIC, "", ID, source="/repeats", position="1-0"))

@@ -375,6 +375,24 @@ def test_what_is_no_json_is_left_where_it_lies(editor: Actor, published: list[Re
     assert len(made) == 40
 
 
+@pytest.mark.parametrize(
+    ("change", "cause"), [({"team": None}, "has no owner"), ({"name": "booking.gone"}, "no topic 'booking.again'")]
+)
+def test_a_topic_that_takes_none_at_all_stops_the_replay_instead_of_failing_each(
+    editor: Actor, published: list[Receipt], change: dict[str, Any], cause: str
+) -> None:
+    spec = {"topic": TOPIC, "into_topic": "booking.again"}
+    operation = services.start(editor, "replay", spec, reason="why", rate_per_s=0).operation
+    Topic.objects.filter(name="booking.again").update(**change)
+    catalog.changed()
+    run(operation)
+    operation.refresh_from_db()
+    assert (operation.state, operation.failed, operation.scanned) == ("failed", 0, 0)
+    assert cause in operation.last_error
+    if "team" in change:
+        assert cause in services.dry_run(editor, "replay", spec).obstacle
+
+
 def test_a_copy_that_its_topic_would_not_take_is_left_and_said_before(editor: Actor, published: list[Receipt]) -> None:
     sizes = sorted(len(entry.body) for entry in bus.admin().browse(TOPIC).entries)
     # The originals fit, and their copies say where they come from.

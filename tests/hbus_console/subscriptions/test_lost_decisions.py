@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Any
 
 import pytest
+from django.db.models import F
 from django.test import Client
 from django.urls import reverse
 from pytest_django import Settings
@@ -19,6 +20,8 @@ from engine.bus.partitions import Partitioned
 from engine.bus.policy import RetryPolicy, SubscriptionPolicy
 from engine.core.errors import Conflict, OutcomeUnknown
 from hbus_console.access.acts import Role
+from hbus_console.api import idempotency
+from hbus_console.api.models import IdempotencyRecord
 from hbus_console.audit import words
 from hbus_console.audit.decisions import decided_at
 from hbus_console.audit.models import AuditEntry
@@ -40,6 +43,8 @@ pytestmark = [
 
 #: In the answer to an unparking, and in no answer before it.
 HEAD = b'"partitionkey":"room-1"'
+BREAKER = f"topics/{ONE[0]}/subscriptions/{ONE[1]}/breaker"
+OPEN, KEY = {"act": "open", "reason": "the provider asked for it"}, {"Idempotency-Key": "key-1"}
 
 
 @pytest.fixture
@@ -107,7 +112,8 @@ def test_what_was_unparked_without_an_answer_is_in_the_log_and_is_found_out_when
     assert facts.seen == []
     # The same again, by its key or by its place
     done = services.unpark(OPERATOR, *ONE, key.position, head=head, reason="the room was sold")
-    assert (done.messages, done.partition, done.head and done.head.position) == (3, key.partition, key.position)
+    back = 3 if head == "retry" else 2
+    assert (done.messages, done.partition, done.head and done.head.position) == (back, key.partition, key.position)
     assert told() == [act, f"{act}.unknown", f"{act}.done"]
     assert facts.kinds() == {"retry": ["unparked"], "skip": ["skipped"], "dead": []}[head]
     assert [bool(fact.message_id) for fact in facts.seen] == [True] * len(facts.seen)
@@ -189,8 +195,10 @@ def test_a_breaker_that_was_set_without_an_answer_is_in_the_log(
     before = len(told())
     # It is looked at, read to be written, and written.
     way.lose_in = 2
-    with pytest.raises(OutcomeUnknown):
+    with pytest.raises(OutcomeUnknown) as lost:
         services.set_breaker(OPERATOR, *ONE, act, "the provider asked for it")
+    assert ("another message is tried" in lost.value.remedy) is (act == "try")
+    assert "not done twice" not in lost.value.remedy
     standing = services.breaker(OPERATOR, *ONE)
     assert (standing.state, standing.forced) == {
         "open": ("open", True),
@@ -242,3 +250,48 @@ def test_what_was_decided_long_ago_is_not_found_done_however_lately_nobody_knew_
     with contextlib.suppress(Conflict):
         services.set_breaker(OPERATOR, *ONE, "open", "the provider asked for it")
     assert told()[before:] == ["breaker_open", "breaker_open.unknown"]
+
+
+def open_without_an_answer(way: Proxy, call: Callable[..., Any]) -> None:
+    services.set_breaker(EDITOR, *ONE, "open", "drill")
+    services.set_breaker(EDITOR, *ONE, "close", "drill")
+    way.lose_in = 2
+    assert call("POST", BREAKER, OPEN, **KEY).status_code == 504
+    assert services.breaker(OPERATOR, *ONE).forced
+
+
+@pytest.mark.parametrize("died", [False, True], ids=["answer lost", "process died"])
+def test_a_repeat_does_not_open_a_breaker_that_somebody_has_closed_since(
+    billing: Subscription, way: Proxy, calling: Callable[..., Any], told: Callable[[], list[str]], died: bool
+) -> None:
+    call = calling(Role.OPERATOR)
+    if died:
+        assert call("POST", BREAKER, OPEN, **KEY).status_code == 200
+        long_ago = F("created_at") - idempotency.ABANDONED_AFTER - timedelta(seconds=1)
+        entry = AuditEntry.objects.get(action="subscription.breaker_open")
+        IdempotencyRecord.objects.update(status=0, created_at=long_ago, response=entry.request_id.encode())
+    else:
+        open_without_an_answer(way, call)
+    services.set_breaker(EDITOR, *ONE, "close", "they are back")
+    before = [name for name in told() if not name.endswith(".unknown")]
+
+    again = call("POST", BREAKER, OPEN, **KEY)
+    assert again.status_code == 409, again.content
+    assert f"{EDITOR.name} has decided about the breaker" in again.json()["detail"]
+    assert "since (close, at " in again.json()["detail"]
+    assert services.breaker(OPERATOR, *ONE).state == "closed"
+    assert [name for name in told() if not name.endswith(".unknown")] == before
+    # Another key is another decision
+    assert call("POST", BREAKER, OPEN, **{"Idempotency-Key": "key-2"}).status_code == 200
+    assert services.breaker(OPERATOR, *ONE).forced
+
+
+def test_a_repeat_of_what_nobody_has_decided_about_since_is_done(
+    billing: Subscription, way: Proxy, calling: Callable[..., Any], told: Callable[[], list[str]]
+) -> None:
+    call = calling(Role.OPERATOR)
+    open_without_an_answer(way, call)
+    # As if the store had not done it after all
+    bus.breakers().force_close(*ONE, "by nobody")
+    assert call("POST", BREAKER, OPEN, **KEY).status_code == 200
+    assert told()[-3:] == ["breaker_open", "breaker_open.unknown", "breaker_open"]

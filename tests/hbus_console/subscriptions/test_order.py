@@ -29,7 +29,7 @@ from hbus_console.publishing.producer import shared_producer
 from hbus_console.subscriptions import order_page
 from hbus_console.subscriptions import services as subscriptions
 from hbus_console.subscriptions.models import Subscription
-from hbus_console.subscriptions.services import SubscriptionDraft, order
+from hbus_console.subscriptions.services import SubscriptionDraft
 from hbus_console.topics import services as topics
 from hbus_console.topics.services import TopicDraft
 from hbus_console.wiring import bus, fact_log
@@ -242,7 +242,6 @@ def test_a_key_beyond_those_that_are_listed_is_shown_and_decided_about(
     parked: Consumer, signed_in: Callable[..., Client], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(order_page, "KEYS", 0)
-    monkeypatch.setattr(order, "_KEYS", 0)
     page = signed_in().get(reverse("subscriptions:order", args=ONE), {"key": "room-1"}).context["page"]
     assert (page.parked, page.one.state) == ([], "parked")
     assert subscriptions.unpark(OPERATOR, *ONE, "room-1", head="skip", reason="sold").messages == 2

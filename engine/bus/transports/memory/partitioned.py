@@ -56,7 +56,9 @@ class MemoryPartitions:
             owners = self._store.topics[topic].seats[group].owners
             return [_owned(part, owners.get(part.partition, (0, 0, 0, "")), now_ms) for part in parts]
 
-    def parked(self, topic: str, group: str, limit: int = 100, key: str | None = None) -> list[Parked]:
+    def parked(
+        self, topic: str, group: str, limit: int = 100, key: str | None = None, head: str | None = None
+    ) -> list[Parked]:
         with self._store.changed:
             found = []
             for part in self._store.group(topic, group):
@@ -65,6 +67,8 @@ class MemoryPartitions:
                         continue
                     entries = part.entries_aside(each)
                     position = entries[0].position if entries else ""
+                    if head not in (None, position):
+                        continue
                     found.append(Parked(each, part.partition, position, len(entries), record))
         return sorted(found, key=lambda each: (each.key, each.partition))[:limit]
 

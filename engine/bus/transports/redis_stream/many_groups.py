@@ -12,14 +12,14 @@ from engine.bus.transports.redis_stream.inspection import checkpoint, group_lost
 from engine.bus.transports.redis_stream.scripts import INSPECT_GROUP
 from engine.bus.transports.redis_stream.topic import GroupKeys, StoreTime, TopicKeys
 from engine.core.errors import HbusError
-from engine.core.store.failures import Refused
+from engine.core.store.failures import Refused, not_refused
 from engine.core.store.link import Link
 
 
 def with_dead(link: Link, prefix: str, groups: Sequence[GroupName]) -> list[GroupName]:
     """Raises ``Unavailable``."""
     asked = _each_part(link, prefix, groups)
-    counts = [_answered(each) for each in link.each([("XLEN", keys.dead) for _, keys in asked])]
+    counts = [not_refused(each) for each in link.each([("XLEN", keys.dead) for _, keys in asked])]
     return list(dict.fromkeys(name for (name, _), count in zip(asked, counts, strict=True) if count))
 
 
@@ -38,7 +38,7 @@ def stands(link: Link, prefix: str, groups: Sequence[GroupName], time: StoreTime
 
 def _stands(link: Link, group: str, parts: Sequence[tuple[GroupKeys, Any]]) -> Stands | HbusError:
     try:
-        states = [(keys, state_of(_answered(reply))) for keys, reply in parts]
+        states = [(keys, state_of(not_refused(reply))) for keys, reply in parts]
         return Stands(checkpoint([state for _, state in states]), together([lag_of(link, *each) for each in states]))
     except Refused as error:
         return group_lost(group) if says_group_lost(error) else error
@@ -49,13 +49,7 @@ def _each_part(link: Link, prefix: str, groups: Sequence[GroupName]) -> list[tup
     topics = list(dict.fromkeys(topic for topic, _ in groups))
     counts = link.each([("HGET", TopicKeys(prefix, topic).stats, "partitions") for topic in topics])
     partitions = {
-        topic: [TopicKeys(prefix, topic, partition) for partition in range(int(_answered(count) or 1))]
+        topic: [TopicKeys(prefix, topic, partition) for partition in range(int(not_refused(count) or 1))]
         for topic, count in zip(topics, counts, strict=True)
     }
     return [((topic, group), part.group(group)) for topic, group in dict.fromkeys(groups) for part in partitions[topic]]
-
-
-def _answered(reply: Any) -> Any:
-    if isinstance(reply, Refused):
-        raise reply
-    return reply

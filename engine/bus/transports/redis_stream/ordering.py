@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 from engine.bus.partitions import MOST_PARTITIONS, Owned, Parked, PartitionedReceiver, Unparked
 from engine.bus.transport import Stored
@@ -14,8 +16,8 @@ from engine.bus.transports.redis_stream.receiver import PartitionReader
 from engine.bus.transports.redis_stream.scripts import PLACE_GROUP, UNPARK
 from engine.bus.transports.redis_stream.topic import MARKS, GroupKeys, StoreTime, TopicKeys
 from engine.core.errors import BadInput
-from engine.core.store.failures import Refused
-from engine.core.store.link import Link
+from engine.core.store.failures import Refused, not_refused
+from engine.core.store.link import Arg, Link
 
 
 class RedisPartitions:
@@ -72,24 +74,37 @@ class RedisPartitions:
             now_ms = int(seconds) * 1000 + int(micros) // 1000
         return [self._owned(keys.group(group), group, records.get(keys.partition), now_ms) for keys in parts]
 
-    def parked(self, topic: str, group: str, limit: int = 100, key: str | None = None) -> list[Parked]:
-        found: list[Parked] = []
-        for keys in self._parts(topic):
-            mine = keys.group(group)
-            for each, record in sorted(self._records(mine, key).items())[:limit]:
-                messages = int(self._link.command("ZLEXCOUNT", mine.aside, *_members(each)))
-                head = self._aside(mine, each, 1)
-                found.append(Parked(each, keys.partition, head[0].text if head else "", messages, record))
-        return sorted(found, key=lambda each: (each.key, each.partition))[:limit]
+    def parked(
+        self, topic: str, group: str, limit: int = 100, key: str | None = None, head: str | None = None
+    ) -> list[Parked]:
+        parts = self._parts(topic)
+        if head is not None:
+            try:
+                lies = place(head).partition
+            except BadInput:
+                return []
+            parts = parts[lies : lies + 1]
+        named = self._records([keys.group(group) for keys in parts], key)
+        if head is None:
+            named = named[:limit]
+        pairs = [(mine, each) for each, mine, _ in named]
+        counts = self._answers([("ZLEXCOUNT", mine.aside, *_members(each)) for mine, each in pairs])
+        found = [
+            Parked(each, mine.partition, first[0].text if first else "", int(messages), record)
+            for (each, mine, record), messages, first in zip(named, counts, self._aside(pairs, 1), strict=True)
+        ]
+        return [each for each in found if head in (None, each.position)]
 
     def set_aside(self, topic: str, group: str, key: str, limit: int = 100) -> list[Stored]:
-        found: list[Stored] = []
-        for keys in self._parts(topic):
-            mine = keys.group(group)
-            for at in self._aside(mine, key, limit):
-                entries = self._link.command("XRANGE", mine.streams[at.rank], at.id, at.id)
-                found += [Stored(at.text, at.ms, fields[1], at.priority) for _, fields in entries]
-        return found
+        parts = [keys.group(group) for keys in self._parts(topic)]
+        aside = zip(parts, self._aside([(mine, key) for mine in parts], limit), strict=True)
+        places = [(mine, at) for mine, found in aside for at in found]
+        entries = self._answers([("XRANGE", mine.streams[at.rank], at.id, at.id) for mine, at in places])
+        return [
+            Stored(at.text, at.ms, fields[1], at.priority)
+            for (_, at), found in zip(places, entries, strict=True)
+            for _, fields in found
+        ]
 
     def unpark(self, topic: str, group: str, key: str, head: str, partition: int | None = None) -> Unparked | None:
         if head not in ("retry", "skip", "dead"):
@@ -107,23 +122,34 @@ class RedisPartitions:
     def _parts(self, topic: str) -> list[TopicKeys]:
         return [TopicKeys(self._prefix, topic, partition) for partition in range(self.partitions(topic))]
 
-    def _records(self, keys: GroupKeys, key: str | None) -> dict[str, bytes]:
-        """Of all parked keys of a partition, or of this one."""
+    def _records(self, parts: Sequence[GroupKeys], key: str | None) -> list[tuple[str, GroupKeys, bytes]]:
+        """All parked keys of these partitions, or this one, by key, each with what was recorded of it."""
         if key is not None:
-            record = self._link.command("HGET", keys.parked, key)
-            return {} if record is None else {key: record}
-        flat = self._link.command("HGETALL", keys.parked)
-        return {each.decode(): record for each, record in zip(flat[::2], flat[1::2], strict=True)}
+            records = self._answers([("HGET", mine.parked, key) for mine in parts])
+            return [(key, mine, record) for mine, record in zip(parts, records, strict=True) if record is not None]
+        found = []
+        for mine, flat in zip(parts, self._answers([("HGETALL", mine.parked) for mine in parts]), strict=True):
+            found += [(each.decode(), mine, record) for each, record in zip(flat[::2], flat[1::2], strict=True)]
+        return sorted(found, key=lambda each: (each[0], each[1].partition))
 
-    def _aside(self, keys: GroupKeys, key: str, limit: int) -> list[Place]:
-        """The first that were set aside with a key, its head before all others."""
-        known = self._link.command("HGET", keys.heads, key)
-        members = self._link.command("ZRANGEBYLEX", keys.aside, *_members(key), "LIMIT", 0, limit)
-        found = [place(member.rpartition(b"\0")[2].decode())._replace(partition=keys.partition) for member in members]
-        head = place(known.decode())._replace(partition=keys.partition) if known else None
-        if head is None or self._link.command("ZSCORE", keys.aside, _member(key, head)) is None:
-            return found
-        return [head, *(at for at in found if at != head)][:limit]
+    def _aside(self, pairs: Sequence[tuple[GroupKeys, str]], limit: int) -> list[list[Place]]:
+        """Of each key in its partition the first that were set aside, its head before all others."""
+        heads = self._answers([("HGET", mine.heads, key) for mine, key in pairs])
+        listed = self._answers([("ZRANGEBYLEX", mine.aside, *_members(key), "LIMIT", 0, limit) for mine, key in pairs])
+        known = [_place_of(head, mine) if head else None for head, (mine, _) in zip(heads, pairs, strict=True)]
+        # One that retention by hand has taken is not there any more.
+        asked = [("ZSCORE", mine.aside, _member(key, at)) for (mine, key), at in zip(pairs, known, strict=True) if at]
+        scores = iter(self._answers(asked))
+        found = []
+        for (mine, _), members, head in zip(pairs, listed, known, strict=True):
+            places = [_place_of(member.rpartition(b"\0")[2], mine) for member in members]
+            if head is not None and next(scores) is not None:
+                places = [head, *(at for at in places if at != head)][:limit]
+            found.append(places)
+        return found
+
+    def _answers(self, calls: Sequence[tuple[Arg, ...]]) -> list[Any]:
+        return [not_refused(each) for each in self._link.each(calls)]
 
     def _owned(self, keys: GroupKeys, group: str, record: bytes | None, now_ms: int) -> Owned:
         stands = lag(self._link, keys, group, self._time)
@@ -162,6 +188,10 @@ def partitions_of_topic(link: Link, prefix: str, topic: str) -> int:
 
 def _end(keys: GroupKeys, epoch: int, *, group: str, consumer: str, lease_ms: int, time: StoreTime) -> PartitionReader:
     return PartitionReader(keys, group=group, consumer=consumer, lease_ms=lease_ms, time=time, epoch=epoch)
+
+
+def _place_of(position: bytes, keys: GroupKeys) -> Place:
+    return place(position.decode())._replace(partition=keys.partition)
 
 
 def _beginning(key: str) -> str:

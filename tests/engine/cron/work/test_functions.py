@@ -190,6 +190,21 @@ def test_whatever_it_returns_the_work_is_done(given: Given, function: Callable[[
     assert (outcome.done, outcome.summary) == (True, summary)
 
 
+def test_half_of_a_secret_does_not_come_into_sight_where_others_are_taken_out_before_it(given: Given) -> None:
+    pin = "the-secret-" + "s" * 1_000
+    half = 100
+
+    def says_it_again_and_again() -> str:
+        return (" " * ((SUMMARY_LIMIT * 10 - half) % (len(pin) + 1))) + (pin + " ") * 50
+
+    job_function("it")(says_it_again_and_again)
+    context = given()
+    context.log.secrets = SecretValues([pin])
+    summary = find_function("it").run(context).summary
+    assert len(summary) < SUMMARY_LIMIT
+    assert "ss" not in summary
+
+
 async def is_awaited() -> None: ...
 
 
