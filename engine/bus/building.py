@@ -163,7 +163,7 @@ class EnvelopeBuilder:
         if options.idempotency_key:
             check_idempotency_key(options.idempotency_key)
         # Of most there is nothing to reckon, and whoever reads what happens at a publish need not know how.
-        due_ms = 0 if options.delay_s is options.due is None else due_of(options, now_ms)
+        due_ms = due_of(options, now_ms) if options.delay_s is not None or options.due is not None else 0
         message_id = options.message_id or message_id
         # A malformed trace context is ignored and a new trace begun, as the standard asks of a receiver.
         if options.traceparent and parse_traceparent(options.traceparent):

@@ -167,7 +167,7 @@ def test_a_receiver_that_drips_is_given_up_when_the_calls_time_is_over(clock: Ma
     drip = dripping(b"HTTP/1.1 200 OK\r\nX-Slow: ", b"\r\nContent-Length: 0\r\n\r\n", partial(clock.advance, 1))
     with stranger(drip) as port:
         hook = WebhookHandler(f"http://127.0.0.1:{port}/hook", SECRET, 5.0, clock=clock)
-        with pytest.raises(WebhookFailed, match="(Read|Write)Timeout: the call took longer than the 5 s it may take"):
+        with pytest.raises(WebhookFailed, match=r"(Read|Write)Timeout: the call took longer than the 5 s it may take"):
             call(hook)
         hook.close()
 
