@@ -17,7 +17,7 @@ Each = TypeVar("Each")
 _CHUNK = 1_000
 _CURSORS, _RUNS = JobCursor._meta.db_table, JobRun._meta.db_table
 
-_LOCK = f"SELECT FROM {_CURSORS} WHERE job = ANY(%s) ORDER BY job FOR UPDATE"  # noqa: S608 - the names are ours
+_LOCK = f"SELECT FROM {_CURSORS} WHERE job = ANY(%s) ORDER BY job FOR UPDATE"
 # The columns of a list of values are called so by both databases.
 _MOVE = f"""
     UPDATE {_CURSORS} SET at = v.column4 FROM (VALUES {{values}}) AS v
