@@ -338,8 +338,9 @@ def snapshot(row: Job) -> dict[str, Any]:
 
 
 def checked(job: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of that job but its owner, cleaned; raises :class:`BadInput` at the first that does not fit.
+    """The settings of the job of that name but its owner, cleaned.
 
+    Raises :class:`BadInput` at the first that does not fit.
     What the kind of its work has to say is asked by :mod:`~hbus_console.jobs.services.work`.
     """
     # Where it says H, the name is a part of the schedule.
