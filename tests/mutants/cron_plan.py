@@ -113,7 +113,7 @@ CRON = (
         "engine/cron/slots/scheduling.py",
         "if at_once := [row for row in offered if row.slot <= claims.now_s]:",
         "if at_once := offered:",
-        ("tests/engine/cron/slots/test_node.py",),
+        ("tests/engine/cron/slots/test_ahead.py",),
     ),
     Mutant(
         "judged-before-it-is-known",

@@ -20,7 +20,7 @@ from engine.cron.slots.job import AfterFailure, CronJob, JobPolicy
 from engine.cron.slots.node import AHEAD_S
 from engine.cron.slots.parts import node_of
 from engine.cron.slots.running import Held
-from engine.cron.slots.scheduling import Later, RunSweeper, schedule
+from engine.cron.slots.scheduling import HeldOffer, RunSweeper, schedule
 from engine.cron.slots.steps import (
     Acquire,
     Begin,
@@ -293,7 +293,7 @@ class World:
 
     def _node(self, host: Host) -> Steps[None]:
         sweeper, table, sweep_at = RunSweeper(), Timetable(), self.now + SWEEP_S
-        later: list[Later] = []
+        later: list[HeldOffer] = []
         for job in self.jobs.values():
             table.put(job, BEGIN)
         while True:

@@ -11,7 +11,7 @@ from engine.core.error_text import text_of
 from engine.core.errors import Unavailable
 from engine.cron.slots.driving import Act, perform
 from engine.cron.slots.job import CronJob
-from engine.cron.slots.scheduling import Later, RunSweeper, schedule
+from engine.cron.slots.scheduling import HeldOffer, RunSweeper, schedule
 from engine.cron.slots.timetable import Timetable
 
 #: How often changed jobs are asked for, open runs are looked through, and the store's clock is read, in seconds.
@@ -79,7 +79,7 @@ class CronNode:
         self._clock = clock or SystemClock()
         self._table = Timetable()
         #: What is decided and has not come, the first to come first.
-        self._later: list[Later] = []
+        self._later: list[HeldOffer] = []
         self._sweeper = RunSweeper()
         #: Whether all jobs were told once.
         self._knows_jobs = False

@@ -50,7 +50,7 @@ AT_MOST = 2
 MOST_OFFERED = 500
 
 
-class Later(NamedTuple):
+class HeldOffer(NamedTuple):
     """An offer that is to be made once its slot has come, and not before."""
 
     #: When that is, by the monotonic clock of this process.
@@ -64,7 +64,7 @@ class Scheduled(NamedTuple):
     #: How many runs were opened.
     opened: int = 0
     #: The first to come first.
-    later: tuple[Later, ...] = ()
+    later: tuple[HeldOffer, ...] = ()
 
 
 def schedule(table: Timetable, due: list[str], node: str, now_s: float, ahead_s: float = 0.0) -> Steps[Scheduled]:
@@ -137,9 +137,9 @@ def _openings(
         yield Opening(table.cursor(job.name), decisions)
 
 
-def _later(rows: Iterable[RunRow], offset_s: float) -> Iterator[Later]:
+def _later(rows: Iterable[RunRow], offset_s: float) -> Iterator[HeldOffer]:
     for slot, some in groupby(sorted(rows, key=_age), key=lambda row: row.slot):
-        yield Later(slot + offset_s, offer_of(some))
+        yield HeldOffer(slot + offset_s, offer_of(some))
 
 
 class RunSweeper:
