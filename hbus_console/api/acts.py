@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 from drf_spectacular.utils import extend_schema
@@ -36,7 +37,7 @@ def reason_act(
     """
 
     class Act(base):  # type: ignore[valid-type,misc]
-        def repeat(self) -> Repeat:
+        def repeat(self, first_tried: datetime) -> Repeat:
             return repeated
 
         @extend_schema(

@@ -55,7 +55,7 @@ class FormPostMiddleware:
             # On to another page first: nothing will be done that could be asked for.
             return _told(self._get_response(request))
         try:
-            record = idempotency.claim(request, who, lambda: _repeat(request.path) or _BY_THE_LOG)
+            record = idempotency.claim(request, who, lambda first_tried: _repeat(request.path) or _BY_THE_LOG)
         except (BadInput, Conflict, Forbidden) as error:
             return JsonResponse({"detail": str(error)}, status=HTTPStatus.CONFLICT)
         if record is not None and record.status:

@@ -81,13 +81,16 @@ class IdempotencyKeyReused(Conflict):
 
 
 def claim(
-    request: Request | HttpRequest, actor: Actor, repeat: Callable[[], Repeat] = lambda: Repeat.TOLD_BY_THE_AUDIT_LOG
+    request: Request | HttpRequest,
+    actor: Actor,
+    repeat: Callable[[datetime], Repeat] = lambda first_tried: Repeat.TOLD_BY_THE_AUDIT_LOG,
 ) -> IdempotencyRecord | None:
     """The record of this request's key: fresh (``status == 0``) and ours to fill, or answered before.
 
     ``None`` without a key. Raises :class:`IdempotencyKeyReused` for the same key with another body, ``Conflict``
     while the first request is still at work and where it may have been done without an answer (``repeat`` says how that
-    is known), ``Forbidden`` when it was answered and the caller may do less since, ``BadInput`` for a malformed key.
+    is known of what was first tried then), ``Forbidden`` when it was answered and the caller may do less since,
+    ``BadInput`` for a malformed key.
     """
     key = request.headers.get(HEADER, "")
     if not key:
@@ -128,7 +131,7 @@ def claim(
     if found.status == 0 and found.created_at >= now - ABANDONED_AFTER:
         raise Conflict("The first request with this key is still at work.", remedy="Repeat in a moment.", field=HEADER)
     if found.status == 0 or is_open(found):
-        by = repeat()
+        by = repeat(_first_tried(found))
         _require_undone(found, by, now)
         first, since = bytes(found.response).decode(), found.created_at
         # A repeat that comes after this one counts from the same first try.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any, ClassVar
 
 from django.http import HttpResponse
@@ -59,8 +60,8 @@ class ApiView(APIView):
         found: list[Any] = pages.paginate_queryset(rows, self.request, view=self) or []
         return pages.get_paginated_response([serialize(row) for row in found])
 
-    def repeat(self) -> idempotency.Repeat:
-        """What tells a repeat whether the first try was done, when its answer was lost."""
+    def repeat(self, first_tried: datetime) -> idempotency.Repeat:
+        """What tells a repeat whether the first try, made then, was done, when its answer was lost."""
         return idempotency.Repeat.TOLD_BY_THE_AUDIT_LOG
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, cast
 
 from django.urls import path
@@ -29,6 +30,7 @@ from hbus_console.publishing.envelopes import CLOUDEVENT, CLOUDEVENT_BATCH, Pars
 from hbus_console.publishing.feature import PUBLISH
 from hbus_console.publishing.producer import shared_producer
 from hbus_console.topics import catalog
+from hbus_console.topics.carriers import moved_since
 from hbus_console.wiring import bus
 
 
@@ -139,10 +141,10 @@ _IDEMPOTENCY = OpenApiParameter(
 class _PublishingView(ApiView):
     """Publishes under keys made of the request's, so that the store itself knows a repeat."""
 
-    def repeat(self) -> idempotency.Repeat:
+    def repeat(self, first_tried: datetime) -> idempotency.Repeat:
         policy = catalog.shared().topic(self.kwargs["topic"])
         able = bus.transport(policy.transport).capabilities
-        if able.idempotent_publish and able.exact_keys:
+        if able.idempotent_publish and able.exact_keys and not moved_since(policy.name, first_tried):
             return idempotency.Repeat.KNOWN_BY_ITS_EFFECT
         return idempotency.Repeat.TOLD_BY_NOTHING
 
@@ -202,7 +204,7 @@ class PublishBatchView(_PublishingView):
             counts[row["status"]] = counts.get(row["status"], 0) + 1
         if counts.keys() & {"failed", "unknown"}:
             # What the store did not take, or may not have, a repeat publishes, where it cannot publish it twice.
-            self.final = self.repeat() is not idempotency.Repeat.KNOWN_BY_ITS_EFFECT
+            self.final = self.repeat(datetime.now(UTC)) is not idempotency.Repeat.KNOWN_BY_ITS_EFFECT
         return Response({"topic": topic, "counts": counts, "results": results})
 
 

@@ -61,6 +61,8 @@ class Topic(models.Model):
     transport = models.CharField(max_length=32, blank=True)
     #: The transport it is moving away from: still read, no longer published to. Empty unless it moves.
     leaving = models.CharField(max_length=32, blank=True)
+    #: When its transport was last another. What was stored there before, this one does not know.
+    moved_at = models.DateTimeField(null=True, blank=True)
     #: Holds the deliveries of every subscription; publishing goes on.
     paused = models.BooleanField(default=False)
     pause_reason = models.CharField(max_length=300, blank=True)

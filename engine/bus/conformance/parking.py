@@ -142,8 +142,8 @@ class ParkingConformance(OnPartitions):
         assert parts.transport.parked(parts.topic, parts.group, 1) == listed[:1]
         assert parts.transport.parked(parts.topic, parts.group, 1, "c") == listed[2:]
         assert parts.transport.parked(parts.topic, parts.group, 1, "d") == []
-        for each in listed:
-            assert parts.transport.parked(parts.topic, parts.group, 1, head=each.position) == [each]
+        for one_of_them in listed:
+            assert parts.transport.parked(parts.topic, parts.group, 1, head=one_of_them.position) == [one_of_them]
         for nowhere in ("c", "", listed[0].position + "0"):
             assert parts.transport.parked(parts.topic, parts.group, head=nowhere) == []
 

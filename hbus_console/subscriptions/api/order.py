@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import msgspec
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
@@ -131,7 +133,7 @@ class Order(ApiView):
 
 
 class Unpark(ApiView):
-    def repeat(self) -> Repeat:
+    def repeat(self, first_tried: datetime) -> Repeat:
         return Repeat.KNOWN_BY_ITS_EFFECT
 
     @extend_schema(

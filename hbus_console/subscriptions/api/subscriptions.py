@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from functools import partial
 
 from drf_spectacular.utils import OpenApiParameter, extend_schema
@@ -192,7 +193,7 @@ class Drain(ApiView):
 
 
 class Breaker(ApiView):
-    def repeat(self) -> Repeat:
+    def repeat(self, first_tried: datetime) -> Repeat:
         return Repeat.KNOWN_BY_ITS_EFFECT
 
     @extend_schema(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from django.db import transaction
+from django.utils import timezone
 
 from engine.bus.errors import GroupLost
 from engine.bus.transport import Lag
@@ -101,7 +102,7 @@ def cut_over(actor: Actor, name: str, to: str, without: Collection[str], reason:
     row = lookup.topic(name, lock=True)
     before = snapshot(row)
     row.priorities = row.priorities and not lacks_priorities(row, to)
-    row.leaving, row.transport = carrier_of(row.transport), to
+    row.leaving, row.transport, row.moved_at = carrier_of(row.transport), to, timezone.now()
     row.revision += 1
     row.save()
     # A position means something only to the store that gave it.

@@ -10,7 +10,7 @@ from django.db import transaction
 
 from engine.bus.errors import GroupLost
 from engine.bus.partitions import MOST_PARTITIONS
-from engine.core.clock import SystemClock
+from engine.core.clock import SystemClock, to_datetime
 from engine.core.errors import BadInput, Conflict
 from hbus_console import checks
 from hbus_console.access.permissions import Actor, require
@@ -153,6 +153,7 @@ def _change(actor: Actor, row: Topic, changes: Mapping[str, Any], reason: str, r
         return row
     if carrier_of(row.transport) != carrier_of(before["transport"]):
         _leave_behind(row, before["transport"])
+        row.moved_at = to_datetime(_clock.now_ms())
     row.revision += 1
     row.save()
     record(actor, "topic.change", row.subject, reason=reason, before=before, after=after)

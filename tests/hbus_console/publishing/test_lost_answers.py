@@ -17,7 +17,8 @@ from hbus_console.api import idempotency
 from hbus_console.api.models import IdempotencyRecord
 from hbus_console.supervisor.standalone import StandaloneStore
 from hbus_console.topics import services as topics
-from hbus_console.topics.services import TopicDraft
+from hbus_console.topics.models import Topic
+from hbus_console.topics.services import TopicDraft, moving
 from hbus_console.wiring import bus, store
 from tests.engine.bus.transports.proxy import Proxy
 from tests.hbus_console.api.conftest import Caller
@@ -139,3 +140,20 @@ def test_where_keys_are_not_exact_the_repeat_of_an_unknown_publish_is_refused(
     assert (again.status_code, again.json()["field"]) == (409, "Idempotency-Key")
     assert "nobody knows" in again.json()["detail"]
     assert stored() == 1
+
+
+def test_what_may_lie_where_the_topic_was_before_is_not_stored_where_it_is_now(call: Caller, proxy: Proxy) -> None:
+    proxy.lose_in = 0
+    assert call("post", PATH, {"data": 1}, **KEY).status_code == 504
+    moving.prepare(Topic.objects.get(name=TOPIC), "redis_stream")
+    moved = moving.cut_over(SYSTEM, TOPIC, "redis_stream", (), "the far store is given up")
+    assert stored() == 1
+    again = call("post", PATH, {"data": 1}, **KEY)
+    assert (again.status_code, again.json()["field"]) == (409, "Idempotency-Key")
+    assert "nobody knows" in again.json()["detail"]
+    assert bus.admin("redis_stream").depth(TOPIC).messages == 0
+    # Of what was first tried long after the move it is known again
+    Topic.objects.update(moved_at=moved.moved_at - timedelta(minutes=2))
+    assert call("post", PATH, {"data": 2}, **{"Idempotency-Key": "key-2"}).status_code == 201
+    IdempotencyRecord.objects.filter(key="key-2").update(status=idempotency.OPEN)
+    assert call("post", PATH, {"data": 2}, **{"Idempotency-Key": "key-2"}).json()["status"] == "duplicate"

@@ -109,7 +109,8 @@ def test_an_ordered_topic_stands_still_and_leaves_nothing_behind(
         topics.change_topic(SYSTEM, TOPIC, {"transport": BUSY}, "more room")
 
     monkeypatch.setattr(topics_module, "_clock", ManualClock(SystemClock().now_ms() + 60_000))
-    topics.change_topic(SYSTEM, TOPIC, {"transport": BUSY}, "more room")
+    moved = topics.change_topic(SYSTEM, TOPIC, {"transport": BUSY}, "more room")
+    assert moved.moved_at is not None
     # Then a position of the old store means nothing on the new one
     billing.refresh_from_db()
     assert (billing.checkpoint, billing.checkpoint_at) == ("", None)
