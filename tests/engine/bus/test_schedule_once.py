@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import subprocess
 import sys
 import time
@@ -221,6 +222,25 @@ def test_a_key_that_stands_for_another_by_then_holds_back_no_message(
     assert sorted(found) == sorted([first.message_id] if delay_s else [first.message_id, second.message_id])
     assert world.delays.count() == (delay_s is not None)
     assert world.after(4 * DAY_S) == ([second.message_id] if delay_s else [])
+
+
+@pytest.mark.parametrize("world", ["memory", "redis_stream"], indirect=True)
+@pytest.mark.parametrize("n", [1, 2], ids=["same", "another"])
+@pytest.mark.parametrize("delay_s", [None, 4 * DAY_S], ids=["now", "later"])
+def test_an_ordered_topic_stays_in_order_where_a_key_stands_for_another_by_then(
+    world: World, n: int, delay_s: float | None
+) -> None:
+    world.policy = StaticCatalog(dataclasses.replace(world.policy.topic(TOPIC), ordering="key"))
+    world.producer = world.another(world.delays)
+    window_s = world.policy.topic(TOPIC).idempotency_window_s
+    first = world.publish(PublishOptions(idempotency_key="order-7", delay_s=window_s + 10, key="h1"))
+    second = world.publish(PublishOptions(delay_s=window_s + 11, key="h1"))
+    third = world.publish(PublishOptions(idempotency_key="order-8", delay_s=window_s + 12, key="h1"))
+    world.clock.advance(window_s)
+    world.publish(PublishOptions(idempotency_key="order-7", delay_s=delay_s, key="h1"), n=n)
+    wanted = [first.message_id, second.message_id, third.message_id]
+    assert [each for each in world.after(20) if each in wanted] == wanted
+    assert world.delays.count() == (delay_s is not None)
 
 
 def test_a_transport_that_claims_nothing_compares_among_the_delayed_alone(
