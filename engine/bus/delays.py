@@ -189,9 +189,11 @@ class RedisDelays:
         def ask() -> list[bool]:
             asked = self._store.pipeline(transaction=False)
             for topic, source, message_id in names:
+                asked.hexists(self._entries, place_of(topic, source, message_id))
                 # Under its bare id, if a release kept it that did not know places.
-                asked.hmget(self._entries, [place_of(topic, source, message_id), message_id])
-            return [any(each is not None for each in found) for found in asked.execute()]
+                asked.hexists(self._entries, message_id)
+            answers = asked.execute()
+            return [bool(at_place or former) for at_place, former in zip(answers[::2], answers[1::2], strict=True)]
 
         return _asked(ask) if names else []
 

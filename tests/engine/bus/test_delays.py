@@ -19,6 +19,7 @@ from engine.bus.errors import IdempotencyConflict, PublishFailed, PublishRefused
 from engine.bus.message import Message, decode, encode
 from engine.bus.options import PublishOptions
 from engine.bus.producer import BatchItem, Producer, Receipt
+from engine.bus.transport import Status
 from engine.core.clock import ManualClock
 from engine.core.errors import Unavailable
 from hbus_console.supervisor.standalone import StandaloneStore
@@ -359,3 +360,15 @@ def test_what_a_release_without_places_kept_is_published_and_known(
     clock.advance(3)
     DelayMover(delays, lambda: producer).tick()
     assert (there(bus), delays.count()) == ([1], 0)
+
+
+def test_asking_whether_messages_are_kept_reads_none_of_them(own_store: StandaloneStore, clock: ManualClock) -> None:
+    """They may be a megabyte each."""
+    with redis.Redis.from_url(own_store.url) as store:
+        delays = RedisDelays(store, "p", clock=clock)
+        names = [(TOPIC, "/s", f"m{number}") for number in range(20)]
+        large = [Delayed(name, "/s", bytes(100_000), clock.now_ms() + 1_000) for _, _, name in names]
+        assert {each.status for each in delays.schedule(TOPIC, large)} == {Status.OK}
+        before = store.info("stats")["total_net_output_bytes"]
+        assert all(delays.holds(names))
+        assert store.info("stats")["total_net_output_bytes"] - before < 100_000
