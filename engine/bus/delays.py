@@ -19,6 +19,7 @@ from engine.core.errors import Unavailable
 from engine.core.prepared import prepared
 from engine.core.scripts import ScriptFolder
 from engine.core.store.answered import answered
+from engine.core.store.failures import AnswerLost
 
 T = TypeVar("T")
 
@@ -140,8 +141,10 @@ class RedisDelays:
                 answers, reached = self._scripts.call_replicated("schedule", keys, args, wanted)
                 return replicated(_outcomes(batch, answers), reached, wanted)
             answers = self._scripts.call("schedule", keys, args)
-        except Unavailable as error:
+        except AnswerLost as error:
             return [Outcome(Status.UNKNOWN, item.message_id, error=error.what) for item in batch]
+        except Unavailable as error:
+            return [Outcome(Status.FAILED, item.message_id, error=error.what, remedy=error.remedy) for item in batch]
         except redis.RedisError as error:
             return [Outcome(Status.FAILED, item.message_id, error=words_of(error)) for item in batch]
         return _outcomes(batch, answers)

@@ -15,15 +15,17 @@ from engine.bus.config import BusConfig
 from engine.bus.delay_mover import DelayMover
 from engine.bus.delays import BATCH, CLAIM_S, Cancelled, Delayed, RedisDelays, place_of
 from engine.bus.due import prepare_due
-from engine.bus.errors import IdempotencyConflict, PublishFailed, PublishRefused, PublishUnknown
+from engine.bus.errors import IdempotencyConflict, PublishFailed, PublishRefused
 from engine.bus.message import Message, decode, encode
 from engine.bus.options import PublishOptions
 from engine.bus.producer import BatchItem, Producer, Receipt
 from engine.bus.transport import Status
 from engine.core.clock import ManualClock
 from engine.core.errors import Unavailable
+from engine.core.store import open_client
 from hbus_console.supervisor.standalone import StandaloneStore
 from tests.engine.bus.kit import TOPIC, Bus, make_bus
+from tests.engine.bus.transports.proxy import Proxy
 
 
 @pytest.fixture
@@ -224,14 +226,14 @@ def test_scheduling_the_same_envelope_twice_keeps_it_once(producer: Producer, de
 
 def test_delays_survive_a_restart_of_the_store(own_store: StandaloneStore, clock: ManualClock) -> None:
     bus = make_bus(BusConfig(url=own_store.url, prefix="p"), clock)
-    client = redis.Redis.from_url(own_store.url)
+    client = open_client(own_store.url)
     delays = RedisDelays(client, "p", clock=clock)
     producer = Producer(
         lambda _: bus.transport, StaticCatalog(bus.policy), source="/s", facts=bus.facts, clock=clock, delays=delays
     )
     producer.publish(TOPIC, {"n": 1}, PublishOptions(delay_s=400 * 86_400))
     own_store.stop()
-    with pytest.raises(PublishUnknown):
+    with pytest.raises(PublishFailed):
         producer.publish(TOPIC, {"n": 2}, PublishOptions(delay_s=5))
     for ask in (delays.count, delays.next_due_ms, delays.overdue, delays.due, lambda: delays.cancel(TOPIC, "/s", "x")):
         with pytest.raises(Unavailable):
@@ -372,3 +374,26 @@ def test_asking_whether_messages_are_kept_reads_none_of_them(own_store: Standalo
         before = store.info("stats")["total_net_output_bytes"]
         assert all(delays.holds(names))
         assert store.info("stats")["total_net_output_bytes"] - before < 100_000
+
+
+def test_what_the_store_refused_was_certainly_not_kept(own_store: StandaloneStore, clock: ManualClock) -> None:
+    with open_client(own_store.url) as store:
+        delays = RedisDelays(store, "p", clock=clock)
+        store.config_set("maxmemory-policy", "noeviction")
+        store.config_set("maxmemory", 1)
+        (outcome,) = delays.schedule(TOPIC, [Delayed("a", "/s", b"x", clock.now_ms() + 1_000)])
+        assert (outcome.status, delays.count()) == (Status.FAILED, 0)
+        assert "raise its memory limit" in outcome.remedy
+
+
+def test_whether_it_was_kept_is_unknown_where_the_answer_was_lost(
+    own_store: StandaloneStore, clock: ManualClock
+) -> None:
+    proxy = Proxy(own_store.port)
+    with open_client(own_store.url.replace(str(own_store.port), str(proxy.port))) as store:
+        delays = RedisDelays(store, "p", clock=clock)
+        assert delays.count() == 0
+        proxy.mode = "cut"
+        (outcome,) = delays.schedule(TOPIC, [Delayed("a", "/s", b"x", clock.now_ms() + 1_000)])
+        assert outcome.status is Status.UNKNOWN
+    proxy.close()
