@@ -163,7 +163,9 @@ def _once(later: Later, message: Message, body: bytes, due_ms: int) -> Delayed:
 def _adopted(later: Later, claim: Outcome) -> Delayed:
     """The message as the one that claimed its key: the same event by another id."""
     twin = msgspec.structs.replace(later.message, id=claim.message_id, hbusdue=to_rfc3339(claim.due_ms))
-    return _once(later, twin, encode(twin), claim.due_ms)
+    kept = _once(later, twin, encode(twin), claim.due_ms)
+    # Only here: a claim that stood before says that this id is its own, and no other source's.
+    return msgspec.structs.replace(kept, former_key=twin.id)
 
 
 def _carried_out(message_id: str, claim: Outcome, outcome: Outcome) -> Kept:

@@ -173,6 +173,20 @@ def test_a_publisher_that_comes_back_to_its_claim_adds_nothing(world: World) -> 
     assert world.after(60) == []
 
 
+@pytest.mark.parametrize("options", [NOW, LATER], ids=["now", "later"])
+def test_what_was_cancelled_before_an_upgrade_does_not_come_back_under_its_key(
+    world: World, prefix: str, options: PublishOptions
+) -> None:
+    """A release before remembered it by its id alone."""
+    cancelled = world.prepared()
+    world.claim(cancelled, due_s=30)
+    key = f"{prefix}:{{delays}}:key:{TOPIC}:{cancelled.id}"
+    world.delays._store.set(key, f"{digest(cancelled)} {cancelled.id}")
+    again = world.publish(options)
+    assert (again.status, again.message_id) == (ReceiptStatus.DUPLICATE, cancelled.id)
+    assert world.after(60) == []
+
+
 def test_what_was_cancelled_does_not_come_back_under_its_key(world: World) -> None:
     first = world.publish(LATER)
     assert world.delays.cancel(TOPIC, "/test", first.message_id) is Cancelled.CANCELLED
