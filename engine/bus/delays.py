@@ -35,8 +35,8 @@ UNREADABLE_S = 60.0
 #: Why a message is not kept whose source and id another has that waits.
 TAKEN = "another message of this topic, source and id waits for its due time"
 
-#: What ``cancel.lua`` answers where it found something under a bare id.
-_CANCEL_FORMER = 3
+#: What ``taken.lua`` and ``cancel.lua`` answer where they found something under a bare id.
+_TAKEN_FORMER, _CANCEL_FORMER = 2, 3
 _FORMER = "what a release before kept under its id cannot be given its place"
 
 _log = logging.getLogger(__name__)
@@ -73,6 +73,13 @@ class DelayPath(Protocol):
         with what is published): ``DUPLICATE`` names the message that is kept, was, or was cancelled under the key.
         Topic, source and id name a message: repeating one changes nothing and is ``OK``, with the due time it is kept
         for; another under that name is a ``CONFLICT``.
+        """
+        ...
+
+    def taken(self, topic: str, batch: Sequence[Delayed]) -> list[bool]:
+        """Of each whether another message waits under its name, so that it would be a ``CONFLICT``.
+
+        Raises ``Unavailable``.
         """
         ...
 
@@ -142,6 +149,17 @@ class RedisDelays:
             for index, outcome in zip(former, self._schedule_former(topic, again), strict=True):
                 outcomes[index] = outcome
         return outcomes
+
+    def taken(self, topic: str, batch: Sequence[Delayed]) -> list[bool]:
+        try:
+            answers = self._ask_taken(topic, batch, look=True)
+            if _TAKEN_FORMER in answers:
+                kept = [item for item, answer in zip(batch, answers, strict=True) if answer == _TAKEN_FORMER]
+                self._adopt_ids(item.message_id for item in kept)
+                answers = self._ask_taken(topic, batch, look=False)
+        except redis.RedisError as error:
+            raise Unavailable(f"The store refused: {words_of(error)}.", remedy="Look at the store's log.") from error
+        return [answer == 1 for answer in answers]
 
     def due(self, limit: int = BATCH) -> list[Due]:
         """Claim what is due, for :data:`CLAIM_S` seconds. Raises ``Unavailable``.
@@ -252,6 +270,12 @@ class RedisDelays:
         except (Unavailable, redis.RedisError) as error:
             return _not_kept(batch, error)
         return self._schedule(topic, batch, look=False)
+
+    def _ask_taken(self, topic: str, batch: Sequence[Delayed], *, look: bool) -> list[int]:
+        args = [_looking(look)]
+        for item in batch:
+            args += [place_of(topic, item.source, item.message_id), item.message_id, item.digest]
+        return list(map(int, self._scripts.call("taken", [self._entries], args)))
 
     def _cancel(self, place: str, former: str) -> int:
         return int(self._scripts.call("cancel", [self._waiting, self._moving, self._entries], [place, former]))

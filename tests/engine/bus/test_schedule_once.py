@@ -19,7 +19,7 @@ from engine.bus.config import BusConfig
 from engine.bus.conformance.running import FactRecorder
 from engine.bus.delay_mover import DelayMover
 from engine.bus.delays import Cancelled, RedisDelays
-from engine.bus.errors import IdempotencyConflict, PublishUnknown
+from engine.bus.errors import IdempotencyConflict, PublishFailed, PublishUnknown
 from engine.bus.message import Message, decode, digest
 from engine.bus.optional import Claiming
 from engine.bus.options import PublishOptions
@@ -27,6 +27,7 @@ from engine.bus.producer import BatchItem, Producer, Receipt, ReceiptStatus
 from engine.bus.registry import open_transport
 from engine.bus.transport import Outcome, Outgoing, Settlement, Status, Transport
 from engine.core.clock import ManualClock
+from engine.core.errors import Unavailable
 from tests.engine.bus.kit import GROUP, TOPIC, FaultyTransport, make_bus
 
 ROOT = Path(__file__).parents[3]
@@ -185,6 +186,39 @@ def test_what_was_cancelled_before_an_upgrade_does_not_come_back_under_its_key(
     again = world.publish(options)
     assert (again.status, again.message_id) == (ReceiptStatus.DUPLICATE, cancelled.id)
     assert world.after(60) == []
+
+
+def test_a_key_is_not_spent_on_a_message_that_was_refused(world: World) -> None:
+    """For then the advice of the refusal, to send what was sent first, would be refused as well."""
+    first = world.publish(PublishOptions(delay_s=60, message_id="a"))
+    other = PublishOptions(delay_s=60, message_id="a", idempotency_key="order-7")
+    with pytest.raises(IdempotencyConflict, match="waits for its due time"):
+        world.publish(other, n=2)
+    again = world.publish(other)
+    assert (again.status, again.message_id) == (ReceiptStatus.DELAYED, first.message_id)
+    assert world.after(60) == [first.message_id]
+
+
+def test_a_key_is_not_spent_on_another_message_of_a_name_in_one_batch(world: World) -> None:
+    options = [PublishOptions(delay_s=60, message_id="a", idempotency_key=key) for key in ("order-7", "order-8")]
+    items = [BatchItem({"n": number}, each) for number, each in enumerate(options)]
+    kept, refused = world.producer.publish_batch(TOPIC, items)
+    assert isinstance(kept, Receipt)
+    assert isinstance(refused, IdempotencyConflict)
+    assert refused.field == "id"
+    fresh = world.publish(PublishOptions(delay_s=60, idempotency_key="order-8"), n=2)
+    assert sorted(world.after(60)) == sorted(["a", fresh.message_id])
+
+
+def test_a_key_is_not_spent_while_the_delay_path_is_away(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(*_: object) -> list[bool]:
+        raise Unavailable("away")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(world.delays, "taken", away)
+        with pytest.raises(PublishFailed, match="away"):
+            world.publish(LATER, n=2)
+    assert world.publish(LATER).status is ReceiptStatus.DELAYED
 
 
 def test_what_was_cancelled_does_not_come_back_under_its_key(world: World) -> None:
