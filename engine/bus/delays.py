@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -11,6 +12,8 @@ from typing import Protocol, TypeVar
 import msgspec
 import redis
 
+from engine.bus.errors import MalformedEnvelope
+from engine.bus.message import decode, digest
 from engine.bus.replicas import replicated
 from engine.bus.transport import Outcome, Status
 from engine.core.clock import Clock, SystemClock
@@ -19,6 +22,7 @@ from engine.core.errors import Unavailable
 from engine.core.prepared import prepared
 from engine.core.scripts import ScriptFolder
 from engine.core.store.answered import answered
+from engine.core.store.failures import AnswerLost
 
 T = TypeVar("T")
 
@@ -30,6 +34,10 @@ CLAIM_S = 30.0
 UNREADABLE_S = 60.0
 #: Why a message is not kept whose source and id another has that waits.
 TAKEN = "another message of this topic, source and id waits for its due time"
+
+#: What ``taken.lua`` and ``cancel.lua`` answer where they found something under a bare id.
+_TAKEN_FORMER, _CANCEL_FORMER = 2, 3
+_FORMER = "what a release before kept under its id cannot be given its place"
 
 _log = logging.getLogger(__name__)
 
@@ -51,6 +59,8 @@ class Delayed(msgspec.Struct, frozen=True, gc=False):
     claimed_key: str = ""
     #: Which topic of its name it is for; see :class:`~engine.bus.catalog.TopicPolicy`.
     incarnation: str = ""
+    #: The key under which a release without places kept it, if it did: it may have been cancelled since.
+    former_key: str = ""
 
 
 class DelayPath(Protocol):
@@ -63,6 +73,13 @@ class DelayPath(Protocol):
         with what is published): ``DUPLICATE`` names the message that is kept, was, or was cancelled under the key.
         Topic, source and id name a message: repeating one changes nothing and is ``OK``, with the due time it is kept
         for; another under that name is a ``CONFLICT``.
+        """
+        ...
+
+    def taken(self, topic: str, batch: Sequence[Delayed]) -> list[bool]:
+        """Of each whether another message waits under its name, so that it would be a ``CONFLICT``.
+
+        Raises ``Unavailable``.
         """
         ...
 
@@ -85,7 +102,8 @@ class Cancelled(StrEnum):
 class Due(msgspec.Struct, frozen=True, gc=False):
     """A message whose time has come."""
 
-    #: Its :func:`place_of`, as bytes; or its bare id, if a release kept it that did not know places.
+    #: Its :func:`place_of`, as bytes; or its bare id, if a release kept it that did not know places and nobody can read
+    #: its envelope.
     place: bytes
     topic: str
     body: bytes
@@ -124,27 +142,24 @@ class RedisDelays:
         self._replicas = replicas
 
     def schedule(self, topic: str, batch: Sequence[Delayed]) -> list[Outcome]:
-        keys = [self._waiting, self._moving, self._entries]
-        args: list[str | int | bytes] = []
-        for item in batch:
-            key = 0
-            if item.idempotency_key:
-                keys.append(f"{self._base}:key:{topic}:{item.idempotency_key}")
-                key = len(keys)
-            entry = _written(_Entry(topic, item.body, item.incarnation, item.claimed_key), item.digest)
-            place = place_of(topic, item.source, item.message_id)
-            args += [place, item.message_id, item.due_ms, entry, key, item.digest, item.idempotency_window_ms]
+        outcomes = self._schedule(topic, batch, look=True)
+        former = [index for index, each in enumerate(outcomes) if each.error == _FORMER]
+        if former:
+            again = [batch[index] for index in former]
+            for index, outcome in zip(former, self._schedule_former(topic, again), strict=True):
+                outcomes[index] = outcome
+        return outcomes
+
+    def taken(self, topic: str, batch: Sequence[Delayed]) -> list[bool]:
         try:
-            if self._replicas:
-                wanted = self._replicas
-                answers, reached = self._scripts.call_replicated("schedule", keys, args, wanted)
-                return replicated(_outcomes(batch, answers), reached, wanted)
-            answers = self._scripts.call("schedule", keys, args)
-        except Unavailable as error:
-            return [Outcome(Status.UNKNOWN, item.message_id, error=error.what) for item in batch]
+            answers = self._ask_taken(topic, batch, look=True)
+            if _TAKEN_FORMER in answers:
+                kept = [item for item, answer in zip(batch, answers, strict=True) if answer == _TAKEN_FORMER]
+                self._adopt_ids(item.message_id for item in kept)
+                answers = self._ask_taken(topic, batch, look=False)
         except redis.RedisError as error:
-            return [Outcome(Status.FAILED, item.message_id, error=words_of(error)) for item in batch]
-        return _outcomes(batch, answers)
+            raise Unavailable(f"The store refused: {words_of(error)}.", remedy="Look at the store's log.") from error
+        return [answer == 1 for answer in answers]
 
     def due(self, limit: int = BATCH) -> list[Due]:
         """Claim what is due, for :data:`CLAIM_S` seconds. Raises ``Unavailable``.
@@ -156,15 +171,18 @@ class RedisDelays:
             [self._waiting, self._moving, self._entries],
             [self._clock.now_ms(), round(CLAIM_S * 1000), limit],
         )
+        entries = {bytes(place): bytes(entry) for place, entry in zip(found[::2], found[1::2], strict=True)}
+        moved = self._adopt([(place, entry) for place, entry in entries.items() if _is_former(entry)])
         claimed, unreadable = [], []
-        for place, entry in zip(found[::2], found[1::2], strict=True):
+        for lay, entry in entries.items():
+            place = moved.get(lay, lay)
             try:
                 kept = _read(entry)
             except msgspec.DecodeError as error:
-                _log.error("what waits at %r can be read by nobody: %s", bytes(place)[:200], error)
-                unreadable.append(bytes(place))
+                _log.error("what waits at %r can be read by nobody: %s", place[:200], error)
+                unreadable.append(place)
             else:
-                claimed.append(Due(bytes(place), kept.topic, kept.body, kept.incarnation, kept.claimed_key))
+                claimed.append(Due(place, kept.topic, kept.body, kept.incarnation, kept.claimed_key))
         self.postpone(unreadable, UNREADABLE_S)
         return claimed
 
@@ -189,9 +207,11 @@ class RedisDelays:
         def ask() -> list[bool]:
             asked = self._store.pipeline(transaction=False)
             for topic, source, message_id in names:
+                asked.hexists(self._entries, place_of(topic, source, message_id))
                 # Under its bare id, if a release kept it that did not know places.
-                asked.hmget(self._entries, [place_of(topic, source, message_id), message_id])
-            return [any(each is not None for each in found) for found in asked.execute()]
+                asked.hexists(self._entries, message_id)
+            answers = asked.execute()
+            return [bool(at_place or former) for at_place, former in zip(answers[::2], answers[1::2], strict=True)]
 
         return _asked(ask) if names else []
 
@@ -210,8 +230,83 @@ class RedisDelays:
     def cancel(self, topic: str, source: str, message_id: str) -> Cancelled:
         """Cancel a message that is not due yet. Raises ``Unavailable``."""
         place = place_of(topic, source, message_id)
-        answer = int(self._scripts.call("cancel", [self._waiting, self._moving, self._entries], [place]))
+        answer = self._cancel(place, message_id)
+        if answer == _CANCEL_FORMER:
+            self._adopt_ids([message_id])
+            answer = self._cancel(place, "")
         return (Cancelled.UNKNOWN, Cancelled.CANCELLED, Cancelled.TOO_LATE)[answer]
+
+    def _schedule(self, topic: str, batch: Sequence[Delayed], *, look: bool) -> list[Outcome]:
+        keys = [self._waiting, self._moving, self._entries]
+        args: list[str | int | bytes] = [_looking(look)]
+        for item in batch:
+            key, former_key = (
+                self._key(keys, topic, name) if name else 0 for name in (item.idempotency_key, item.former_key)
+            )
+            entry = _written(_Entry(topic, item.body, item.incarnation, item.claimed_key), item.digest)
+            place = place_of(topic, item.source, item.message_id)
+            args += [place, item.message_id, item.due_ms, entry, key, item.digest, item.idempotency_window_ms]
+            args.append(former_key)
+        try:
+            if self._replicas:
+                wanted = self._replicas
+                answers, reached = self._scripts.call_replicated("schedule", keys, args, wanted)
+                return replicated(_outcomes(batch, answers), reached, wanted)
+            answers = self._scripts.call("schedule", keys, args)
+        except AnswerLost as error:
+            return [Outcome(Status.UNKNOWN, item.message_id, error=error.what) for item in batch]
+        except (Unavailable, redis.RedisError) as error:
+            return _not_kept(batch, error)
+        return _outcomes(batch, answers)
+
+    def _key(self, keys: list[str], topic: str, name: str) -> int:
+        keys.append(f"{self._base}:key:{topic}:{name}")
+        return len(keys)
+
+    def _schedule_former(self, topic: str, batch: Sequence[Delayed]) -> list[Outcome]:
+        """Schedule what has a bare id of a release before in its way."""
+        try:
+            self._adopt_ids(item.message_id for item in batch)
+        except (Unavailable, redis.RedisError) as error:
+            return _not_kept(batch, error)
+        return self._schedule(topic, batch, look=False)
+
+    def _ask_taken(self, topic: str, batch: Sequence[Delayed], *, look: bool) -> list[int]:
+        args = [_looking(look)]
+        for item in batch:
+            args += [place_of(topic, item.source, item.message_id), item.message_id, item.digest]
+        return list(map(int, self._scripts.call("taken", [self._entries], args)))
+
+    def _cancel(self, place: str, former: str) -> int:
+        return int(self._scripts.call("cancel", [self._waiting, self._moving, self._entries], [place, former]))
+
+    def _adopt_ids(self, ids: Iterable[str]) -> None:
+        """Give what lies under bare ids the places of its messages. Raises ``Unavailable``."""
+        wanted = list(dict.fromkeys(ids))
+        entries = _asked(lambda: self._store.hmget(self._entries, wanted))
+        found = [
+            (each.encode(), entry) for each, entry in zip(wanted, entries, strict=True) if isinstance(entry, bytes)
+        ]
+        self._adopt([each for each in found if _is_former(each[1])])
+
+    def _adopt(self, former: Sequence[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
+        """The places of entries of a release before, by the bare ids under which they lay: whoever repeats or cancels
+        such a message looks for it there. What nobody can read stays. Raises ``Unavailable``."""
+        places: dict[bytes, bytes] = {}
+        args: list[str | bytes] = []
+        for lay, entry in former:
+            try:
+                kept = _read(entry)
+                message = decode(kept.body)
+            except (msgspec.DecodeError, MalformedEnvelope):
+                continue
+            places[lay] = place_of(kept.topic, message.source, message.id).encode()
+            read = hashlib.sha1(entry, usedforsecurity=False).hexdigest()
+            args += [lay, read, places[lay], digest(message)]
+        if not places:
+            return {}
+        moved = self._scripts.call("adopt", [self._waiting, self._moving, self._entries], args)
+        return {lay: place for (lay, place), there in zip(places.items(), moved, strict=True) if there}
 
 
 def _written(entry: _Entry, digest: str) -> bytes:
@@ -219,14 +314,28 @@ def _written(entry: _Entry, digest: str) -> bytes:
     return digest.encode() + b"\0" + _encoder.encode(entry)
 
 
+def _is_former(written: bytes) -> bool:
+    """A release without places and digests began with the entry, whose first byte is no text."""
+    return written[:1] > b"\x7f"
+
+
 def _read(written: bytes) -> _Entry:
-    """Raises ``msgspec.DecodeError``. A release without digests began with the entry, whose first byte is no text."""
-    return _entry.decode(written if written[:1] > b"\x7f" else written.partition(b"\0")[2])
+    """Raises ``msgspec.DecodeError``."""
+    return _entry.decode(written if _is_former(written) else written.partition(b"\0")[2])
+
+
+def _looking(look: bool) -> str:
+    return "1" if look else ""
 
 
 def _asked(question: Callable[[], T]) -> T:
     with answered():
         return question()
+
+
+def _not_kept(batch: Sequence[Delayed], error: Unavailable | redis.RedisError) -> list[Outcome]:
+    what, remedy = (error.what, error.remedy) if isinstance(error, Unavailable) else (words_of(error), "")
+    return [Outcome(Status.FAILED, item.message_id, error=what, remedy=remedy) for item in batch]
 
 
 def _outcomes(batch: Sequence[Delayed], answers: Sequence[bytes]) -> list[Outcome]:
@@ -244,4 +353,6 @@ def _outcome(item: Delayed, answer: str) -> Outcome:
             return Outcome(Status.CONFLICT, item.message_id)
         case "taken":
             return Outcome(Status.CONFLICT, item.message_id, error=TAKEN)
+        case "former":
+            return Outcome(Status.FAILED, item.message_id, error=_FORMER)
     return Outcome(Status.DUPLICATE, about)

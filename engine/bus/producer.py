@@ -130,7 +130,8 @@ class Producer:
 
     def send_due(self, topic: str, due: Sequence[Due], *, meant: str = "") -> list[Answer]:
         """Publish what waited for its due time, as :mod:`engine.bus.due` says; answers as :meth:`send`."""
-        return send_due(self._policy(topic, meant), due, self._send)
+        policy = self._policy(topic, meant)
+        return send_due(policy, self._transport(policy), due, self._send)
 
     def close(self, drain_s: float = 5.0) -> None:
         """Refuse new publishes and wait up to ``drain_s`` seconds for running ones. Idempotent.

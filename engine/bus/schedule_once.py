@@ -4,7 +4,8 @@ The keys of a topic lie with its transport, the messages that wait lie in the de
 script reaches. So a key is first *claimed* at the transport, atomically against everything published there, for the id
 and the due time of the message; then the message is scheduled, atomically by that id. Whoever meets a claim schedules
 what he has under the claim's id and due time: the delay path keeps it once. So a publisher that dies between the two
-steps has claimed nothing in vain, and whichever comes first, one message comes of it.
+steps has claimed nothing in vain, and whichever comes first, one message comes of it. Nothing is claimed for what the
+delay path would refuse: its key would stand for a message that nobody has.
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ import msgspec
 
 from engine.bus.building import Prepared
 from engine.bus.catalog import TopicPolicy
-from engine.bus.delays import Delayed, DelayPath
+from engine.bus.delays import TAKEN, Delayed, DelayPath
 from engine.bus.errors import PublishRefused
 from engine.bus.message import Message, decode, digest, encode
 from engine.bus.optional import Claiming
 from engine.bus.publish_times import check_horizon, due_ms_of
 from engine.bus.transport import Outcome, Outgoing, Status, Transport
 from engine.core.clock import to_rfc3339
+from engine.core.errors import Unavailable
 
 _NO_PATH = (
     "its idempotency key is held by message {}, which waits for its due time, "
@@ -113,11 +115,34 @@ class ScheduleOnce:
         """The transport's answer for each message with a key; ``None`` where there is nothing to ask."""
         answers: list[Outcome | None] = [None] * len(batch)
         keyed = [index for index, later in enumerate(batch) if later.idempotency_key]
-        if keyed and isinstance(self._transport, Claiming):
-            claims = self._transport.claim(self._topic, [_claim_of(batch[index]) for index in keyed])
-            for index, answer in zip(keyed, claims, strict=True):
+        if not (keyed and isinstance(self._transport, Claiming)):
+            return answers
+        refused = self._refused(batch)
+        for index in keyed:
+            answers[index] = refused[index]
+        claiming = [index for index in keyed if refused[index] is None]
+        if claiming:
+            claims = self._transport.claim(self._topic, [_claim_of(batch[index]) for index in claiming])
+            for index, answer in zip(claiming, claims, strict=True):
                 answers[index] = answer
         return answers
+
+    def _refused(self, batch: Sequence[Later]) -> list[Outcome | None]:
+        """The answer for each that the delay path would refuse, for another message of its name waits there or stands
+        further up in ``batch``."""
+        if self._delays is None:
+            raise AssertionError("unreachable: without a delay path nothing is accepted for later")
+        delayed = [_as_it_is(later) for later in batch]
+        try:
+            taken = self._delays.taken(self._topic, delayed)
+        except Unavailable as error:
+            return [Outcome(Status.FAILED, each.message_id, "", error.what, remedy=error.remedy) for each in delayed]
+        first: dict[tuple[str, str], str] = {}
+        refused: list[Outcome | None] = []
+        for each, waits in zip(delayed, taken, strict=True):
+            another = first.setdefault((each.source, each.message_id), each.digest) != each.digest
+            refused.append(Outcome(Status.CONFLICT, each.message_id, error=TAKEN) if waits or another else None)
+        return refused
 
     def _schedule(self, scheduling: Sequence[tuple[int, Delayed]]) -> list[Outcome]:
         if not scheduling:
@@ -163,7 +188,9 @@ def _once(later: Later, message: Message, body: bytes, due_ms: int) -> Delayed:
 def _adopted(later: Later, claim: Outcome) -> Delayed:
     """The message as the one that claimed its key: the same event by another id."""
     twin = msgspec.structs.replace(later.message, id=claim.message_id, hbusdue=to_rfc3339(claim.due_ms))
-    return _once(later, twin, encode(twin), claim.due_ms)
+    kept = _once(later, twin, encode(twin), claim.due_ms)
+    # Only here: a claim that stood before says that this id is its own, and no other source's.
+    return msgspec.structs.replace(kept, former_key=twin.id)
 
 
 def _carried_out(message_id: str, claim: Outcome, outcome: Outcome) -> Kept:

@@ -1,12 +1,16 @@
 -- Cancel a message that is not due yet.
 -- KEYS[1]  waiting   KEYS[2]  moving   KEYS[3]  entries (see schedule.lua)
--- ARGV[1]  place
--- Result   1 cancelled, 2 too late (being published now), 0 not there
+-- ARGV[1]  place   ARGV[2]  message id, to look for what a release without places kept, or ''
+-- Result   1 cancelled, 2 too late (being published now), 0 not there, 3 something lies under its bare id, see adopt.lua
 if redis.call('ZREM', KEYS[1], ARGV[1]) == 1 then
   redis.call('HDEL', KEYS[3], ARGV[1])
   return 1
 end
 if redis.call('ZSCORE', KEYS[2], ARGV[1]) then
   return 2
+end
+local former = ARGV[2] ~= '' and redis.call('HGET', KEYS[3], ARGV[2])
+if former and (string.byte(former) or 0) > 127 then
+  return 3
 end
 return 0

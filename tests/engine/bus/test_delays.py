@@ -15,14 +15,17 @@ from engine.bus.config import BusConfig
 from engine.bus.delay_mover import DelayMover
 from engine.bus.delays import BATCH, CLAIM_S, Cancelled, Delayed, RedisDelays, place_of
 from engine.bus.due import prepare_due
-from engine.bus.errors import IdempotencyConflict, PublishFailed, PublishRefused, PublishUnknown
+from engine.bus.errors import IdempotencyConflict, PublishFailed, PublishRefused
 from engine.bus.message import Message, decode, encode
 from engine.bus.options import PublishOptions
 from engine.bus.producer import BatchItem, Producer, Receipt
+from engine.bus.transport import Status
 from engine.core.clock import ManualClock
 from engine.core.errors import Unavailable
+from engine.core.store import open_client
 from hbus_console.supervisor.standalone import StandaloneStore
 from tests.engine.bus.kit import TOPIC, Bus, make_bus
+from tests.engine.bus.transports.proxy import Proxy
 
 
 @pytest.fixture
@@ -223,14 +226,14 @@ def test_scheduling_the_same_envelope_twice_keeps_it_once(producer: Producer, de
 
 def test_delays_survive_a_restart_of_the_store(own_store: StandaloneStore, clock: ManualClock) -> None:
     bus = make_bus(BusConfig(url=own_store.url, prefix="p"), clock)
-    client = redis.Redis.from_url(own_store.url)
+    client = open_client(own_store.url)
     delays = RedisDelays(client, "p", clock=clock)
     producer = Producer(
         lambda _: bus.transport, StaticCatalog(bus.policy), source="/s", facts=bus.facts, clock=clock, delays=delays
     )
     producer.publish(TOPIC, {"n": 1}, PublishOptions(delay_s=400 * 86_400))
     own_store.stop()
-    with pytest.raises(PublishUnknown):
+    with pytest.raises(PublishFailed):
         producer.publish(TOPIC, {"n": 2}, PublishOptions(delay_s=5))
     for ask in (delays.count, delays.next_due_ms, delays.overdue, delays.due, lambda: delays.cancel(TOPIC, "/s", "x")):
         with pytest.raises(Unavailable):
@@ -348,14 +351,113 @@ def test_what_is_no_entry_holds_up_nobody(
     assert (delays.due(), delays.overdue()) == ([], 0)
 
 
+def kept_before(delays: RedisDelays, prefix: str, message: Message, due_ms: int, topic: str = TOPIC) -> None:
+    """Keep ``message`` as a release did that knew neither places nor digests."""
+    entry = msgspec.msgpack.encode((topic, encode(message), ""))
+    delays._store.hset(f"{prefix}:{{delays}}:entries", message.id, entry)
+    delays._store.zadd(f"{prefix}:{{delays}}:waiting", {message.id: due_ms})
+
+
 def test_what_a_release_without_places_kept_is_published_and_known(
     producer: Producer, delays: RedisDelays, bus: Bus, clock: ManualClock, prefix: str
 ) -> None:
     message = producer.prepare(TOPIC, {"n": 1}, PublishOptions(message_id="old"))
-    entry = msgspec.msgpack.encode((TOPIC, encode(message), ""))
-    delays._store.hset(f"{prefix}:{{delays}}:entries", "old", entry)
-    delays._store.zadd(f"{prefix}:{{delays}}:waiting", {"old": clock.now_ms() + 3_000})
+    kept_before(delays, prefix, message, clock.now_ms() + 3_000)
     assert delays.holds([(TOPIC, "/test", "old")]) == [True]
     clock.advance(3)
     DelayMover(delays, lambda: producer).tick()
     assert (there(bus), delays.count()) == ([1], 0)
+
+
+def test_what_a_release_without_places_kept_is_not_kept_again(
+    producer: Producer, delays: RedisDelays, bus: Bus, clock: ManualClock, prefix: str
+) -> None:
+    later = PublishOptions(message_id="old", delay_s=60)
+    message = producer.prepare(TOPIC, {"n": 1}, later)
+    kept_before(delays, prefix, message, due_ms := clock.now_ms() + 60_000)
+    clock.advance(10)
+    again = producer.publish(TOPIC, {"n": 1}, later)
+    assert (again.status, again.due_ms, delays.count()) == ("delayed", due_ms, 1)
+    with pytest.raises(IdempotencyConflict, match="waits for its due time"):
+        producer.publish(TOPIC, {"n": 2}, later)
+    clock.advance(50)
+    DelayMover(delays, lambda: producer).tick()
+    assert (there(bus), delays.count()) == ([1], 0)
+
+
+def test_what_a_release_without_places_kept_can_be_cancelled(
+    producer: Producer, delays: RedisDelays, clock: ManualClock, prefix: str
+) -> None:
+    for name, due_ms in (("soon", 1_000), ("late", 60_000)):
+        message = producer.prepare(TOPIC, {"n": 1}, PublishOptions(message_id=name))
+        kept_before(delays, prefix, message, clock.now_ms() + due_ms)
+    assert delays.cancel(TOPIC, "/another", "late") is Cancelled.UNKNOWN
+    assert delays.cancel(TOPIC, "/test", "late") is Cancelled.CANCELLED
+    assert delays.cancel(TOPIC, "/test", "late") is Cancelled.UNKNOWN
+    clock.advance(1)
+    (due,) = delays.due()
+    assert due.place.decode() == place_of(TOPIC, "/test", "soon")
+    assert delays.cancel(TOPIC, "/test", "soon") is Cancelled.TOO_LATE
+    delays.complete([due.place])
+    assert delays.count() == 0
+
+
+def test_what_a_release_without_places_kept_for_others_stands_in_nobodys_way(
+    bus: Bus, delays: RedisDelays, clock: ManualClock, prefix: str
+) -> None:
+    producer = elsewhere(bus, delays, "other")
+    later = PublishOptions(message_id="old", delay_s=5)
+    kept_before(delays, prefix, producer.prepare("other", {"n": 1}, later), clock.now_ms() + 60_000, "other")
+    producer.publish(TOPIC, {"n": 2}, later)
+    assert delays.count() == 2
+    clock.advance(5)
+    DelayMover(delays, lambda: producer).tick()
+    assert there(bus) == [2]
+    assert delays.cancel("other", "/s", "old") is Cancelled.CANCELLED
+
+
+@pytest.mark.parametrize("body", [b"\xff", b"{}"])
+def test_what_nobody_can_read_of_a_release_without_places_stands_in_nobodys_way(
+    producer: Producer, delays: RedisDelays, clock: ManualClock, prefix: str, body: bytes
+) -> None:
+    delays._store.hset(f"{prefix}:{{delays}}:entries", "odd", msgspec.msgpack.encode((TOPIC, body, "")))
+    delays._store.zadd(f"{prefix}:{{delays}}:waiting", {"odd": clock.now_ms() + 60_000})
+    assert producer.publish(TOPIC, {"n": 1}, PublishOptions(message_id="odd", delay_s=5)).status == "delayed"
+    assert delays.cancel(TOPIC, "/test", "odd") is Cancelled.CANCELLED
+    assert delays.cancel(TOPIC, "/test", "odd") is Cancelled.UNKNOWN
+    assert delays.count() == 1
+
+
+def test_asking_whether_messages_are_kept_reads_none_of_them(own_store: StandaloneStore, clock: ManualClock) -> None:
+    """They may be a megabyte each."""
+    with redis.Redis.from_url(own_store.url) as store:
+        delays = RedisDelays(store, "p", clock=clock)
+        names = [(TOPIC, "/s", f"m{number}") for number in range(20)]
+        large = [Delayed(name, "/s", bytes(100_000), clock.now_ms() + 1_000) for _, _, name in names]
+        assert {each.status for each in delays.schedule(TOPIC, large)} == {Status.OK}
+        before = store.info("stats")["total_net_output_bytes"]
+        assert all(delays.holds(names))
+        assert store.info("stats")["total_net_output_bytes"] - before < 100_000
+
+
+def test_what_the_store_refused_was_certainly_not_kept(own_store: StandaloneStore, clock: ManualClock) -> None:
+    with open_client(own_store.url) as store:
+        delays = RedisDelays(store, "p", clock=clock)
+        store.config_set("maxmemory-policy", "noeviction")
+        store.config_set("maxmemory", 1)
+        (outcome,) = delays.schedule(TOPIC, [Delayed("a", "/s", b"x", clock.now_ms() + 1_000)])
+        assert (outcome.status, delays.count()) == (Status.FAILED, 0)
+        assert "raise its memory limit" in outcome.remedy
+
+
+def test_whether_it_was_kept_is_unknown_where_the_answer_was_lost(
+    own_store: StandaloneStore, clock: ManualClock
+) -> None:
+    proxy = Proxy(own_store.port)
+    with open_client(own_store.url.replace(str(own_store.port), str(proxy.port))) as store:
+        delays = RedisDelays(store, "p", clock=clock)
+        assert delays.count() == 0
+        proxy.mode = "cut"
+        (outcome,) = delays.schedule(TOPIC, [Delayed("a", "/s", b"x", clock.now_ms() + 1_000)])
+        assert outcome.status is Status.UNKNOWN
+    proxy.close()

@@ -43,6 +43,9 @@ class KeptDelays:
         self.kept += [(topic, item) for item in batch]
         return [Outcome(Status.OK, item.message_id) for item in batch]
 
+    def taken(self, topic: str, batch: Any) -> list[bool]:
+        return [False] * len(batch)
+
 
 class NightsMustBePositive:
     uri = "https://hbus.example/schemas/booking/3"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import subprocess
 import sys
 import time
@@ -18,7 +19,7 @@ from engine.bus.config import BusConfig
 from engine.bus.conformance.running import FactRecorder
 from engine.bus.delay_mover import DelayMover
 from engine.bus.delays import Cancelled, RedisDelays
-from engine.bus.errors import IdempotencyConflict, PublishUnknown
+from engine.bus.errors import IdempotencyConflict, PublishFailed, PublishUnknown
 from engine.bus.message import Message, decode, digest
 from engine.bus.optional import Claiming
 from engine.bus.options import PublishOptions
@@ -26,6 +27,7 @@ from engine.bus.producer import BatchItem, Producer, Receipt, ReceiptStatus
 from engine.bus.registry import open_transport
 from engine.bus.transport import Outcome, Outgoing, Settlement, Status, Transport
 from engine.core.clock import ManualClock
+from engine.core.errors import Unavailable
 from tests.engine.bus.kit import GROUP, TOPIC, FaultyTransport, make_bus
 
 ROOT = Path(__file__).parents[3]
@@ -172,6 +174,53 @@ def test_a_publisher_that_comes_back_to_its_claim_adds_nothing(world: World) -> 
     assert world.after(60) == []
 
 
+@pytest.mark.parametrize("options", [NOW, LATER], ids=["now", "later"])
+def test_what_was_cancelled_before_an_upgrade_does_not_come_back_under_its_key(
+    world: World, prefix: str, options: PublishOptions
+) -> None:
+    """A release before remembered it by its id alone."""
+    cancelled = world.prepared()
+    world.claim(cancelled, due_s=30)
+    key = f"{prefix}:{{delays}}:key:{TOPIC}:{cancelled.id}"
+    world.delays._store.set(key, f"{digest(cancelled)} {cancelled.id}")
+    again = world.publish(options)
+    assert (again.status, again.message_id) == (ReceiptStatus.DUPLICATE, cancelled.id)
+    assert world.after(60) == []
+
+
+def test_a_key_is_not_spent_on_a_message_that_was_refused(world: World) -> None:
+    """For then the advice of the refusal, to send what was sent first, would be refused as well."""
+    first = world.publish(PublishOptions(delay_s=60, message_id="a"))
+    other = PublishOptions(delay_s=60, message_id="a", idempotency_key="order-7")
+    with pytest.raises(IdempotencyConflict, match="waits for its due time"):
+        world.publish(other, n=2)
+    again = world.publish(other)
+    assert (again.status, again.message_id) == (ReceiptStatus.DELAYED, first.message_id)
+    assert world.after(60) == [first.message_id]
+
+
+def test_a_key_is_not_spent_on_another_message_of_a_name_in_one_batch(world: World) -> None:
+    options = [PublishOptions(delay_s=60, message_id="a", idempotency_key=key) for key in ("order-7", "order-8")]
+    items = [BatchItem({"n": number}, each) for number, each in enumerate(options)]
+    kept, refused = world.producer.publish_batch(TOPIC, items)
+    assert isinstance(kept, Receipt)
+    assert isinstance(refused, IdempotencyConflict)
+    assert refused.field == "id"
+    fresh = world.publish(PublishOptions(delay_s=60, idempotency_key="order-8"), n=2)
+    assert sorted(world.after(60)) == sorted(["a", fresh.message_id])
+
+
+def test_a_key_is_not_spent_while_the_delay_path_is_away(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(*_: object) -> list[bool]:
+        raise Unavailable("away")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(world.delays, "taken", away)
+        with pytest.raises(PublishFailed, match="away"):
+            world.publish(LATER, n=2)
+    assert world.publish(LATER).status is ReceiptStatus.DELAYED
+
+
 def test_what_was_cancelled_does_not_come_back_under_its_key(world: World) -> None:
     first = world.publish(LATER)
     assert world.delays.cancel(TOPIC, "/test", first.message_id) is Cancelled.CANCELLED
@@ -221,6 +270,25 @@ def test_a_key_that_stands_for_another_by_then_holds_back_no_message(
     assert sorted(found) == sorted([first.message_id] if delay_s else [first.message_id, second.message_id])
     assert world.delays.count() == (delay_s is not None)
     assert world.after(4 * DAY_S) == ([second.message_id] if delay_s else [])
+
+
+@pytest.mark.parametrize("world", ["memory", "redis_stream"], indirect=True)
+@pytest.mark.parametrize("n", [1, 2], ids=["same", "another"])
+@pytest.mark.parametrize("delay_s", [None, 4 * DAY_S], ids=["now", "later"])
+def test_an_ordered_topic_stays_in_order_where_a_key_stands_for_another_by_then(
+    world: World, n: int, delay_s: float | None
+) -> None:
+    world.policy = StaticCatalog(dataclasses.replace(world.policy.topic(TOPIC), ordering="key"))
+    world.producer = world.another(world.delays)
+    window_s = world.policy.topic(TOPIC).idempotency_window_s
+    first = world.publish(PublishOptions(idempotency_key="order-7", delay_s=window_s + 10, key="h1"))
+    second = world.publish(PublishOptions(delay_s=window_s + 11, key="h1"))
+    third = world.publish(PublishOptions(idempotency_key="order-8", delay_s=window_s + 12, key="h1"))
+    world.clock.advance(window_s)
+    world.publish(PublishOptions(idempotency_key="order-7", delay_s=delay_s, key="h1"), n=n)
+    wanted = [first.message_id, second.message_id, third.message_id]
+    assert [each for each in world.after(20) if each in wanted] == wanted
+    assert world.delays.count() == (delay_s is not None)
 
 
 def test_a_transport_that_claims_nothing_compares_among_the_delayed_alone(

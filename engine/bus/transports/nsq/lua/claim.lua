@@ -7,10 +7,14 @@
 --
 -- The value of a claim is "@ <due time> <length of digest> <digest><message id>"; see reserve.lua for the others.
 
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local answers = {}
 for i, key in ipairs(KEYS) do
   local digest, message_id, window, due = unpack(ARGV, 4 * i - 3, 4 * i)
   local value = redis.call('GET', key)
+  local reserved_until, claim = string.match(value or '', '^%? %S+ (%d+) (@ .*)$')
+  if claim and tonumber(reserved_until) <= now then value = claim end
   local state = value and string.sub(value, 1, 1)
   if not value then
     redis.call('SET', key, string.format('@ %s %d ', due, #digest) .. digest .. message_id, 'PX', window)

@@ -18,12 +18,17 @@ end
 if ARGV[3] ~= '0' then redis.call('HINCRBY', KEYS[1], 'deduplicated', ARGV[3]) end
 for i = 3, #KEYS do
   local what, digest, message_id, window = unpack(ARGV, 5 + 4 * (i - 3), 8 + 4 * (i - 3))
-  local ours = redis.call('GET', KEYS[i])
-  ours = not ours or ours == '? ' .. ARGV[1]
+  local value = redis.call('GET', KEYS[i]) or ''
+  local token, claim = string.match(value, '^%? (%S+)(.*)$')
+  claim = string.match(claim or '', '^ %d+ (@ .*)$')
+  local ours = value == '' or token == ARGV[1]
   if what == 'keep' then
     if ours then
       redis.call('SET', KEYS[i], string.format('= %d ', #digest) .. digest .. message_id, 'PX', window)
     end
+  elseif ours and claim then
+    -- Its message is still to come.
+    redis.call('SET', KEYS[i], claim, 'KEEPTTL')
   elseif ours then
     redis.call('DEL', KEYS[i])
   end

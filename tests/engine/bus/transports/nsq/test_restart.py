@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from engine.bus.config import BusConfig
@@ -288,6 +289,47 @@ def test_a_publisher_that_died_between_reserving_and_confirming_blocks_its_key_o
     assert bench.transport.publish(TOPIC, [keyed])[0].status is Status.OK
     assert time.monotonic() - started > 0.3
     assert bench.transport.publish(TOPIC, [keyed])[0].status is Status.DUPLICATE
+
+
+def test_a_claimed_key_is_claimed_still_when_its_message_could_not_be_sent(
+    own_bench: Bench, own_nsqd: StandaloneNsqd
+) -> None:
+    keyed = Outgoing("id", b"x", idempotency_key="k", idempotency_digest="d", idempotency_window_ms=60_000)
+    waiting = msgspec.structs.replace(keyed, body=b"", due_ms=1)
+    assert own_bench.transport.claim(TOPIC, [waiting])[0].status is Status.OK
+    own_nsqd.kill()
+
+    assert own_bench.transport.publish(TOPIC, [keyed])[0].status is Status.FAILED
+
+    own_nsqd.start()
+    another = msgspec.structs.replace(keyed, message_id="another")
+    held = own_bench.transport.publish(TOPIC, [another])[0]
+    assert (held.status, held.message_id, held.due_ms) == (Status.HELD, "id", 1)
+    assert own_bench.transport.publish(TOPIC, [keyed])[0].status is Status.OK
+    assert own_bench.transport.publish(TOPIC, [another])[0].status is Status.DUPLICATE
+
+
+def test_a_claimed_key_is_claimed_again_when_nobody_says_what_became_of_its_message(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(publishing, "RESERVED_MS", 400)
+    keyed = Outgoing("id", b"x", idempotency_key="k", idempotency_digest="d", idempotency_window_ms=60_000)
+    another = msgspec.structs.replace(keyed, message_id="another")
+    assert bench.transport.claim(TOPIC, [msgspec.structs.replace(keyed, body=b"", due_ms=1)])[0].status is Status.OK
+    key = bench.transport._topic(TOPIC).idempotency("k")
+    for token in ("first", "second"):
+        assert bench.transport._side_store.run("reserve", [key], (token, 400, "d", "id")) == [0]
+
+        ask = bench.transport.publish if token == "first" else bench.transport.claim
+        started = time.monotonic()
+        held = ask(TOPIC, [another])[0]
+
+        assert time.monotonic() - started > 0.3
+        assert (held.status, held.message_id, held.due_ms) == (Status.HELD, "id", 1)
+    left_ms = bench.transport._side_store.command("PTTL", key)
+    assert 0 < left_ms <= 60_000
+    assert bench.transport.publish(TOPIC, [keyed])[0].status is Status.OK
+    assert bench.transport.publish(TOPIC, [another])[0].status is Status.DUPLICATE
 
 
 @pytest.fixture
