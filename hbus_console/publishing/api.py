@@ -30,7 +30,6 @@ from hbus_console.publishing.envelopes import CLOUDEVENT, CLOUDEVENT_BATCH, Pars
 from hbus_console.publishing.feature import PUBLISH
 from hbus_console.publishing.producer import shared_producer
 from hbus_console.topics import catalog
-from hbus_console.topics.carriers import moved_since
 from hbus_console.wiring import bus
 
 
@@ -144,7 +143,7 @@ class _PublishingView(ApiView):
     def repeat(self, first_tried: datetime) -> idempotency.Repeat:
         policy = catalog.shared().topic(self.kwargs["topic"])
         able = bus.transport(policy.transport).capabilities
-        if able.idempotent_publish and able.exact_keys and not moved_since(policy.name, first_tried):
+        if able.idempotent_publish and able.exact_keys and not catalog.moved_since(policy.name, first_tried):
             return idempotency.Repeat.KNOWN_BY_ITS_EFFECT
         return idempotency.Repeat.TOLD_BY_NOTHING
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
 from functools import partial
 
 from django.conf import settings
@@ -11,7 +10,6 @@ from django.db.models import Q
 from engine.core.env import Env
 from engine.core.errors import HbusError
 from hbus_console.registry.health import Probe, ProbedHealth
-from hbus_console.topics.catalog import GRACE_S
 from hbus_console.topics.models import Topic
 from hbus_console.wiring import bus
 
@@ -25,12 +23,6 @@ def needs_nsqd() -> bool:
         return False
     by_nsq = Q(transport="nsq") | Q(leaving="nsq")
     return settings.HBUS_TRANSPORT == "nsq" or Topic.objects.filter(by_nsq).exists()
-
-
-def moved_since(topic: str, then: datetime) -> bool:
-    """Whether what was published then may lie where the topic was before, which its transport of now does not know."""
-    # Whoever knows old rules publishes by them for a while.
-    return Topic.objects.filter(name=topic, moved_at__gt=then - timedelta(seconds=GRACE_S)).exists()
 
 
 def probes() -> list[Probe]:

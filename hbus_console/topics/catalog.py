@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 
 import structlog
 from django.db import DatabaseError, connection, transaction
@@ -42,6 +43,12 @@ def _next_generation() -> None:
     global _generation  # noqa: PLW0603 - one number per process is exactly what is meant
     with _generation_lock:
         _generation += 1
+
+
+def moved_since(topic: str, then: datetime) -> bool:
+    """Whether what was published then may lie where the topic was before, which its transport of now does not know."""
+    # Whoever knows old rules publishes by them for a while.
+    return Topic.objects.filter(name=topic, moved_at__gt=then - timedelta(seconds=GRACE_S)).exists()
 
 
 @dataclass(frozen=True)
