@@ -9,7 +9,7 @@ SCHEMA_EDIT = Act("schema.edit", Role.EDITOR, "add schemas", about="topic")
 
 FEATURE = Feature(
     name="schemas",
-    offers=("models", "services", "checking", "modes", "sample", "json_schema"),
+    offers=("checking", "json_schema", "models", "modes", "references", "sample", "services"),
     pages=(Mount("", "hbus_console.schemas.urls"),),
     api=("hbus_console.schemas.api",),
     acts=(SCHEMA_EDIT,),
