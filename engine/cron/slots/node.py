@@ -191,7 +191,7 @@ class CronNode:
             except Exception as mistake:  # noqa: BLE001 - it is told
                 alone = True
                 self.failing[name] = text_of(mistake)
-                self._table.put_off(name, self._now_s() + FAILED_S)
+                self._table.put_off(name, self._now_s() + self._ahead_s + FAILED_S)
                 _log.exception("the slots of a job could not be decided", extra={"job": name})
             else:
                 self.failing.pop(name, None)

@@ -84,7 +84,7 @@ def schedule(table: Timetable, due: list[str], node: str, now_s: float, ahead_s:
     claimed_at: float = yield Monotonic()
     # Not what this node's own clock says: it may be ahead.
     until_s = claims.now_s + ahead_s
-    table.look_again(waiting.keys() - claims.won, now_s, until_s)
+    table.look_again(waiting.keys() - claims.won, now_s + ahead_s, until_s)
     nodes: tuple[str, ...] = ()
     if any(job.policy.on_nodes for slot, (job, _) in waiting.items() if slot in claims.won):
         nodes = yield WorkingNodes()

@@ -8,6 +8,7 @@ import pytest
 
 from engine.cron.slots.job import JobPolicy
 from engine.cron.slots.node import Changed, CronNode
+from engine.cron.slots.steps import ClaimSlots, SlotClaims, SlotKey
 from tests.engine.cron.slots.places import Places
 from tests.engine.cron.slots.test_node import RATES, Jobs, turn
 
@@ -64,6 +65,27 @@ def test_no_clock_of_a_node_has_what_was_decided_offered_before_it_comes() -> No
     places.clock.advance(0.011)
     node.tick()
     assert len(places.queue.waiting) == 1
+
+
+def test_a_slot_that_another_is_at_is_not_looked_at_again_at_once() -> None:
+    places = Places(RATES)
+    asked: list[float] = []
+    claim = places.store.claim
+
+    def counting(step: ClaimSlots, now: float) -> SlotClaims:
+        asked.append(now)
+        return claim(step, now)
+
+    places.answers(ClaimSlots, counting)
+    slot = places.begin + 3 - places.begin % 3
+    places.store.claim(ClaimSlots((SlotKey(RATES.name, 1, slot),), "dead", 5.0, 10.0), places.now_s())
+    node = Jobs(places, RATES).node("n1", 0.5)
+    pause_s = 0.0
+    while places.now_s() < slot + 1:
+        places.clock.advance(max(pause_s, 0.001))
+        pause_s = node.tick()
+    # Each half second, from half a second before it came.
+    assert len(asked) <= 4
 
 
 def test_who_stops_offers_what_it_decided_once_it_has_come() -> None:
