@@ -197,4 +197,4 @@ def _carried_out(message_id: str, claim: Outcome, outcome: Outcome) -> Kept:
     if outcome.status in (Status.OK, Status.DUPLICATE):
         duplicate = Outcome(Status.DUPLICATE, claim.message_id)
         return Kept(duplicate, claim.due_ms, carried_out=outcome.status is Status.OK)
-    return Kept(Outcome(outcome.status, message_id, error=outcome.error))
+    return Kept(Outcome(outcome.status, message_id, error=outcome.error, remedy=outcome.remedy))

@@ -228,8 +228,11 @@ def answer(record: IdempotencyRecord, status: int, content: bytes, content_type:
 
 
 def free(record: IdempotencyRecord) -> None:
-    """Forget the key: certainly nothing was done."""
-    _own(record).delete()
+    """Forget the key: certainly nothing was done. By a repeat, that is, and not by what it repeated."""
+    if record.content_type.startswith(_FIRST):
+        leave_open(record)
+    else:
+        _own(record).delete()
 
 
 def leave_open(record: IdempotencyRecord) -> None:

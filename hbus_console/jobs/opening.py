@@ -75,14 +75,15 @@ def lock_cursors(jobs: Sequence[str]) -> None:
     A statement that writes many locks them in the order in which it comes upon them, and two such may wait for each
     other. On SQLite there is one writer at a time.
     """
-    if connection.vendor == "postgresql" and len(jobs) > 1:
+    if connection.vendor == "postgresql" and jobs:
         with connection.cursor() as cursor:
             cursor.execute(_LOCK, [list(jobs)])
 
 
 def move_cursors(moves: Sequence[CursorMove]) -> set[str]:
     """Move those that are where they were expected; the jobs whose cursors were moved. Inside a transaction."""
-    lock_cursors([each.cursor.job for each in moves])
+    if len(moves) > 1:
+        lock_cursors([each.cursor.job for each in moves])
     return {
         str(job)
         for some in _some(moves)

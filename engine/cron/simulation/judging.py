@@ -70,7 +70,7 @@ def _judged_history(jobs: Mapping[str, CronJob], database: ModelDatabase, begin:
             running[row.job].pop(row.id, None)
             continue
         if row.attempt == 1 and not row.manual and row.changed_s < row.slot + jobs[row.job].wait_s(row.slot):
-            yield f"{where} began before its share of the delay was over"
+            yield f"{where} began before it had come, or before its share of the delay was over"
         failed = claimed.get(row.id, row)
         if failed.last_end is RunState.FAILED and row.changed_s < failed.changed_s + policy.pause_s(row.attempt - 1):
             yield f"attempt {row.attempt} of {where} came {row.changed_s - failed.changed_s:.2f} s after the failure"

@@ -308,7 +308,7 @@ class World:
             if self.now >= sweep_at:
                 due_s = SWEEP_S
                 with suppress(Unavailable):
-                    due_s = yield from sweeper.sweep(self.jobs)
+                    due_s = yield from sweeper.sweep(self.jobs, self.now)
                 sweep_at = self.now + min(SWEEP_S, due_s)
             yield Wait(min([self.now + 1.0, *(each.at for each in later)]))
 

@@ -122,7 +122,7 @@ class CronNode:
         if not self._knows_jobs:
             return UNKNOWN_S
         try:
-            due_s = perform(self._sweeper.sweep(dict(self.jobs)), self._act, self._clock)
+            due_s = perform(self._sweeper.sweep(dict(self.jobs), self._now_s()), self._act, self._clock)
         except Unavailable as error:
             self.sweep_trouble = error.what
             return SWEEP_S
@@ -166,7 +166,13 @@ class CronNode:
     def _offer_come(self) -> None:
         while self._later and self._later[0].at <= self._clock.monotonic():
             # Once: what is not offered here is found by whoever sweeps.
-            self._act(self._later.pop(0).offer)
+            offer = self._later.pop(0).offer
+            try:
+                self._act(offer)
+            except Unavailable:
+                raise
+            except Exception:  # noqa: BLE001 - it is told, and the others are offered
+                _log.exception("runs whose slots have come could not be offered: %s", offer.runs)
 
     def _until_later_s(self) -> float:
         return self._later[0].at - self._clock.monotonic() if self._later else LONGEST_S

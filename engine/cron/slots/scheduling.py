@@ -155,8 +155,11 @@ class RunSweeper:
         #: Since when a run, at an attempt, could have begun, and after how long a wait it is to be offered (again).
         self._ready: dict[tuple[int, int], _Ready] = {}
 
-    def sweep(self, jobs: Mapping[str, CronJob]) -> Steps[float]:
-        """One look at everything open; in how many seconds the first further attempt is due. Raises ``Unavailable``."""
+    def sweep(self, jobs: Mapping[str, CronJob], by_store_s: float) -> Steps[float]:
+        """One look at everything open; in how many seconds the first further attempt is due. Raises ``Unavailable``.
+
+        ``by_store_s``: the store's clock, before which no slot has come, whatever the database's says.
+        """
         answer: tuple[list[RunRow], float] = yield ReadOpen()
         rows, now_s = answer
         rows = yield from _end_overdue(rows, jobs, now_s)
@@ -170,7 +173,8 @@ class RunSweeper:
                 continue
             why = "it waited longer for another run of the job than" if row.waits else "no worker began it within"
             yield GiveUp(row, *not_begun(row, RunState.ABANDONED, f"{why} {window_s:,.0f} s"))
-        if again := self._to_offer(_with_room(waiting, running, jobs), now_s):
+        come = [row for row in _with_room(waiting, running, jobs) if not _is_ahead(row, by_store_s)]
+        if again := self._to_offer(come, now_s):
             yield from self._offer(again, waiting, now_s)
         held: set[int] = (yield LeasesHeld(tuple(row.id for row in running))) if running else set()
         missing = {(row.id, row.epoch): row for row in running if row.id not in held}
@@ -229,6 +233,11 @@ class _Ready:
 def _due_s(row: RunRow) -> float:
     """From when on it could have been begun, as far as it did not wait for another."""
     return max(row.changed_s, row.not_before_s)
+
+
+def _is_ahead(row: RunRow, by_store_s: float) -> bool:
+    """Whether it was decided before its slot came, which it has not yet."""
+    return row.slot > max(row.changed_s, by_store_s)
 
 
 def _with_room(waiting: Sequence[RunRow], running: Sequence[RunRow], jobs: Mapping[str, CronJob]) -> list[RunRow]:

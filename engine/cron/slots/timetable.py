@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator
-from itertools import islice
+from itertools import chain, islice
 
 from engine.cron.slots import planning
 from engine.cron.slots.job import CronJob
@@ -12,6 +13,8 @@ from engine.cron.slots.steps import Cursor, SlotKey
 
 #: A slot that another node has claimed is looked at again after so many seconds: by then it is decided, or nearly.
 LOOK_AGAIN_S = 0.5
+#: What is due for no longer than this is looked at first. In seconds: longer than a round over what is long due takes.
+LATELY_S = 10.0
 
 
 class Timetable:
@@ -57,15 +60,19 @@ class Timetable:
         return self._instants[0] if self._instants else None
 
     def due(self, now_s: float, most: int) -> list[str]:
-        """Up to ``most`` jobs to look at, the longest due first. They stay due until something is learnt of them."""
-        found: list[str] = []
-        looked_at: list[float] = []
-        while len(found) < most and (at := self.next_at()) is not None and at <= now_s:
-            looked_at.append(heapq.heappop(self._instants))
-            found += islice(self._jobs_at[at], most - len(found))
-        for at in looked_at:
+        """Up to ``most`` jobs to look at. They stay due until something is learnt of them.
+
+        First what came within :data:`LATELY_S`, then the longest due: who has much to catch up with delays nobody who
+        is in time.
+        """
+        instants: list[float] = []
+        while (at := self.next_at()) is not None and at <= now_s:
+            instants.append(heapq.heappop(self._instants))
+        for at in instants:
             heapq.heappush(self._instants, at)
-        return found
+        lately = bisect_left(instants, now_s - LATELY_S)
+        each = chain.from_iterable(self._jobs_at[at] for at in (*instants[lately:], *instants[:lately]))
+        return list(islice(each, most))
 
     def learn(self, asked: Collection[str], cursors: Iterable[Cursor]) -> None:
         """The cursors as they are now. A job without one is gone; one of another version waits for its :meth:`put`."""

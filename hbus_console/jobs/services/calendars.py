@@ -17,6 +17,7 @@ from hbus_console.audit.services import record
 from hbus_console.jobs.calendars import check_calendar, users_among, users_of
 from hbus_console.jobs.feature import JOB_CALENDAR
 from hbus_console.jobs.models import Job, JobCalendar
+from hbus_console.jobs.opening import lock_cursors
 from hbus_console.jobs.services.carrying import Carried, carried, write
 from hbus_console.jobs.services.jobs import Why
 from hbus_console.ui.formats import counted, listed
@@ -92,7 +93,8 @@ def change_calendar(
             jobs += _locked_users(name, but=jobs)
             ready = carried(jobs, name, clean["lines"], ready)
             changed = [ready[job.pk] for job in jobs if job.pk in ready]
-        # Behind all jobs: who changes one of them locks it before the audit log.
+        lock_cursors([each.job.name for each in changed])
+        # Behind all jobs and cursors: who changes one of them, or ends its run, locks that before the audit log.
         record(actor, "job.calendar_change", row.subject, reason=reason, before=before, after=clean)
         write(actor, changed, Why("job.calendar", f"the calendar {name}: {reason}"[:300]))
         return CalendarChange(row, len(changed))

@@ -19,7 +19,6 @@ from hbus_console.access.permissions import Actor
 from hbus_console.audit.services import ToldChange, record_all
 from hbus_console.jobs.calendars import lines_among
 from hbus_console.jobs.models import Job, JobCalendar, JobCursor, JobVersion
-from hbus_console.jobs.opening import lock_cursors
 from hbus_console.jobs.services.draft import refuse_nothing_left, snapshot
 from hbus_console.jobs.services.jobs import Why, told_change
 from hbus_console.jobs.services.secrecy import secrecies
@@ -75,9 +74,8 @@ def carried(
 
 
 def write(actor: Actor, ready: Sequence[Carried], why: Why) -> None:
-    """Make each its next version, audited. In the transaction that locked the jobs."""
+    """Make each its next version, audited. In the transaction that locked the jobs, and their cursors."""
     now = timezone.now()
-    lock_cursors([each.job.name for each in ready])
     for start in range(0, len(ready), _BATCH):
         some = ready[start : start + _BATCH]
         by_lines: dict[str, list[int]] = {}

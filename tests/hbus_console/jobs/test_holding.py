@@ -173,7 +173,7 @@ def test_a_claimed_run_says_that_all_slots_are_busy_and_with_what(page: Client, 
     html = html_of(page, path_of(waiting))
     assert "waits for a worker: all 2 slots are busy, with" in html
     for run in (first, second):
-        assert f">run {run.pk} of {NAME}</a>" in html
+        assert f">run {run.pk:,} of {NAME}</a>" in html
     # Whoever did it is dead, and its slot is free.
     slot_store().take_away(first.pk)
     assert "waits for a worker</span>" in html_of(page, path_of(waiting))

@@ -87,7 +87,9 @@ def test_a_subscription_that_holds_more_than_is_set_aside_stops_no_other(  # noq
     clock = OneTurn(check.clock.now_ms())
     duty = DeliveryEvidenceCheck(bus.transport, newest, lambda told: None, clock=clock)
     # It is the furthest behind, and stays so.
-    DeliveryCheck.objects.create(topic=TOPIC, subscription=held, until_ms=LedgerMessage.objects.get(pk=1).published_ms)
+    DeliveryCheck.objects.create(
+        topic=TOPIC, subscription=held, until_ms=LedgerMessage.objects.earliest("pk").published_ms
+    )
     for _ in range(6):
         duty.tick()
     assert passed() == sorted(ids)

@@ -12,6 +12,7 @@ import redis
 from django.db.models import F
 from pytest_django import Settings
 
+from engine.bus.transport import Outcome, Status
 from hbus_console.access.permissions import SYSTEM
 from hbus_console.api import idempotency
 from hbus_console.api.models import IdempotencyRecord
@@ -157,3 +158,18 @@ def test_what_may_lie_where_the_topic_was_before_is_not_stored_where_it_is_now(c
     assert call("post", PATH, {"data": 2}, **{"Idempotency-Key": "key-2"}).status_code == 201
     IdempotencyRecord.objects.filter(key="key-2").update(status=idempotency.OPEN)
     assert call("post", PATH, {"data": 2}, **{"Idempotency-Key": "key-2"}).json()["status"] == "duplicate"
+
+
+def test_a_repeat_that_certainly_did_nothing_does_not_forget_the_first_try(
+    call: Caller, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proxy.lose_in = 0
+    assert call("post", PATH, {"data": 1}, **KEY).status_code == 504
+    with monkeypatch.context() as patched:
+        patched.setattr(
+            bus.transport(FAR), "publish", lambda _, batch: [Outcome(Status.FAILED, each.message_id) for each in batch]
+        )
+        assert call("post", PATH, {"data": 1}, **KEY).status_code == 503
+    assert "used before with another body" in call("post", PATH, {"data": 2}, **KEY).json()["detail"]
+    assert call("post", PATH, {"data": 1}, **KEY).json()["status"] == "duplicate"
+    assert stored() == 1

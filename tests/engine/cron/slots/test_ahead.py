@@ -8,7 +8,7 @@ import pytest
 
 from engine.cron.slots.job import JobPolicy
 from engine.cron.slots.node import Changed, CronNode
-from engine.cron.slots.steps import ClaimSlots, SlotClaims, SlotKey
+from engine.cron.slots.steps import ClaimSlots, ReadOpen, SlotClaims, SlotKey
 from tests.engine.cron.slots.places import Places
 from tests.engine.cron.slots.test_node import RATES, Jobs, turn
 
@@ -113,6 +113,21 @@ def test_what_a_node_decided_and_did_not_live_to_offer_is_offered_by_another() -
     assert first not in places.queue.waiting
     turn(places, other, seconds=5)
     assert first in places.queue.waiting
+
+
+def test_no_clock_of_the_database_has_what_was_decided_offered_before_it_comes() -> None:
+    """By it, which may be ahead, nobody has begun it for long."""
+    places, node = decided()
+    ahead = places.now_s() + 60
+    places.answers(ReadOpen, lambda step, now: (list(places.database.open.values()), ahead))
+    node.sweep()
+    assert places.queue.waiting == []
+    # The node is gone that was to offer it.
+    places.clock.advance(0.301)
+    other = Jobs(places, RATES).node("n2", 0.4)
+    other.tick()
+    other.sweep()
+    assert places.queue.waiting == list(places.database.runs)[:1]
 
 
 def test_what_is_to_begin_later_than_its_slot_is_not_offered_with_it() -> None:

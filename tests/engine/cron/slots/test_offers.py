@@ -38,7 +38,7 @@ class Backlog:
         for _ in range(round(seconds / 2)):
             self.places.clock.advance(2)
             for sweeper in self.sweepers:
-                perform(sweeper.sweep({"close": JOB}), self.places.act, self.places.clock)
+                perform(sweeper.sweep({"close": JOB}, self.places.now_s()), self.places.act, self.places.clock)
             assert len(self.queue) <= AT_MOST * len(self.runs)
 
     def begin_one(self) -> int:
@@ -83,7 +83,7 @@ def test_what_is_for_a_node_has_room_in_the_queue_of_that_node_alone() -> None:
     for _ in range(10):
         backlog.places.clock.advance(2)
         for sweeper in backlog.sweepers:
-            perform(sweeper.sweep({"close": JOB}), backlog.places.act, backlog.places.clock)
+            perform(sweeper.sweep({"close": JOB}, backlog.places.now_s()), backlog.places.act, backlog.places.clock)
     assert set(backlog.queue[len(elsewhere) :]) == set(backlog.runs)
 
 
@@ -103,7 +103,7 @@ def test_a_queue_that_does_not_answer_is_asked_again_at_the_next_look() -> None:
 
     places.clock.advance(OFFER_AGAIN_S + 1)
     with pytest.raises(Unavailable):
-        perform(sweeper.sweep({"close": JOB}), away, places.clock)
+        perform(sweeper.sweep({"close": JOB}, places.now_s()), away, places.clock)
     places.clock.advance(2)
-    perform(sweeper.sweep({"close": JOB}), away, places.clock)
+    perform(sweeper.sweep({"close": JOB}, places.now_s()), away, places.clock)
     assert sorted(backlog.queue) == sorted(backlog.runs)

@@ -65,7 +65,7 @@ def test_what_is_for_a_node_is_offered_to_it_alone() -> None:
     # Also when it is offered again.
     places.queue.only_on.clear()
     places.clock.advance(20.0)
-    perform(RunSweeper().sweep({"close": job}), places.act, places.clock)
+    perform(RunSweeper().sweep({"close": job}, places.now_s()), places.act, places.clock)
     assert places.queue.only_on == {1: "a", 2: "b"}
 
 

@@ -327,7 +327,7 @@ def slots_from_now(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def nobody_sweeps(monkeypatch: pytest.MonkeyPatch) -> None:
-    def sweep(self: scheduling.RunSweeper, jobs: Mapping[str, CronJob]) -> Steps[float]:
+    def sweep(self: scheduling.RunSweeper, jobs: Mapping[str, CronJob], by_store_s: float) -> Steps[float]:
         return 1.0
         yield
 

@@ -44,6 +44,13 @@ def test_the_longest_due_come_first_and_stay_due_until_something_is_learnt() -> 
     assert list(table.come("first", 1_010)) == []
 
 
+def test_what_came_lately_comes_before_what_is_long_due() -> None:
+    table = table_of(backlog=3, other=4, now=10)
+    table.learn(["now"], [Cursor("now", 1, 1_990)])
+    assert table.due(2_000, 10) == ["now", "backlog", "other"]
+    assert table.due(2_000, 1) == ["now"]
+
+
 def test_who_could_not_claim_looks_again_a_little_later_or_when_the_slot_has_come_by_the_store() -> None:
     table = table_of(a=10, b=10)
     table.look_again([SlotKey("a", 1, 1_010)], 1_010.0, 1_010.2)
@@ -52,7 +59,7 @@ def test_who_could_not_claim_looks_again_a_little_later_or_when_the_slot_has_com
     assert table.due(1_010, 10) == []
     assert table.due(1_010 + LOOK_AGAIN_S, 10) == ["a"]
     assert table.due(1_099.9, 10) == ["a"]
-    assert table.due(1_100, 10) == ["a", "b"]
+    assert table.due(1_100, 10) == ["b", "a"]
 
 
 def test_a_job_that_is_gone_or_has_another_version_waits_until_it_is_put_anew() -> None:
