@@ -42,17 +42,25 @@ class DelayMover:
         """Publish up to ``limit`` due messages and return how many were due.
 
         What the bus refuses is put back for a minute and logged; what was meant for a topic that was deleted since is
-        given up. What the store did not take is put back for a second, and ``Unavailable`` is raised.
+        given up. What its store did not take is put back for a second, and ``Unavailable`` is raised once all others
+        have had their turn: topics of other stores do not wait for it.
         """
         due = self._delays.due(limit)
         by_topic: defaultdict[tuple[str, str], list[Due]] = defaultdict(list)
         for item in due:
             by_topic[item.topic, item.incarnation].append(item)
+        away: list[Unavailable] = []
         for (topic, incarnation), items in by_topic.items():
-            self._publish(topic, incarnation, items)
+            try:
+                self._publish(topic, incarnation, items)
+            except Unavailable as error:
+                away.append(error)
+        if away:
+            raise away[0]
         return len(due)
 
     def _publish(self, topic: str, incarnation: str, items: Sequence[Due]) -> None:
+        """Publish what is due in one topic. Raises ``Unavailable`` when the store has not taken all of it."""
         answered: list[tuple[bytes, object]] = []
         places: list[bytes] = []
         due: list[tuple[Message, str]] = []
@@ -66,7 +74,7 @@ class DelayMover:
         answers: Sequence[object]
         try:
             answers = self._producer().send_due(topic, due, meant=incarnation)
-        except PublishRefused as error:
+        except (PublishRefused, Unavailable) as error:
             answers = [error] * len(places)
         answered += zip(places, answers, strict=True)
         # What was meant for a topic that is gone went with it: no later try could find that topic.

@@ -63,7 +63,8 @@ class HttpKind:
                 raise BadInput(
                     f"{name!r} is no name of a header.", remedy="Use letters, digits and hyphens.", field="options"
                 )
-            plain = name.lower()
+            # Many receivers take the one for the other.
+            plain = name.lower().replace("_", "-")
             if plain in _HOP or plain.startswith("proxy-"):
                 raise BadInput(
                     f"The header {name} is of the connection, which is not the job's.",

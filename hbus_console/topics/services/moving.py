@@ -42,6 +42,10 @@ def told_of_lacks(row: Topic, to: str) -> list[str]:
         told.append(f"{to} knows no priorities: who asks for another than normal is refused there.")
     if had.seek and not able.seek:
         told.append(f"On {to} nothing can be replayed or read back: see what the topic promises there.")
+    if row.idempotency_window_s:
+        told.append(
+            f"On {to} nobody knows the idempotency keys from before: a repeat of what was published is stored again."
+        )
     if had.exact_keys and not able.exact_keys:
         told.append(f"On {to} a repeat under the same key may be stored twice, where its producer lost the answer.")
     return told

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -19,7 +19,7 @@ from engine.bus.errors import IdempotencyConflict, PublishFailed, PublishRefused
 from engine.bus.message import Message, decode, encode
 from engine.bus.options import PublishOptions
 from engine.bus.producer import BatchItem, Producer, Receipt
-from engine.bus.transport import Status
+from engine.bus.transport import Outcome, Outgoing, Status
 from engine.core.clock import ManualClock
 from engine.core.errors import Unavailable
 from engine.core.store import open_client
@@ -244,6 +244,49 @@ def test_delays_survive_a_restart_of_the_store(own_store: StandaloneStore, clock
     assert there(bus) == [1]
     client.close()
     bus.transport.close()
+
+
+@pytest.mark.parametrize("how", ["refuses", "is away"])
+def test_a_topic_whose_store_takes_nothing_holds_up_no_other(  # noqa: PLR0917
+    bus: Bus,
+    delays: RedisDelays,
+    clock: ManualClock,
+    how: str,
+    monkeypatch: pytest.MonkeyPatch,
+    redis_url: str,
+    prefix: str,
+) -> None:
+    gone = dataclasses.replace(bus.policy, name="a.gone", transport="gone")
+    dead = make_bus(BusConfig(url=redis_url, prefix=f"{prefix}-gone"), clock)
+
+    def publish(topic: str, batch: Sequence[Outgoing]) -> list[Outcome]:
+        if how == "is away":
+            raise Unavailable("there is no nsqd")
+        return [Outcome(Status.FAILED, each.message_id, error="full") for each in batch]
+
+    monkeypatch.setattr(dead.transport, "publish", publish)
+    producer = Producer(
+        lambda name: dead.transport if name == "gone" else bus.transport,
+        StaticCatalog(gone, bus.policy),
+        source="/s",
+        facts=bus.facts,
+        clock=clock,
+        delays=delays,
+    )
+    for topic in (gone.name, TOPIC):
+        producer.publish(topic, {"n": 1}, PublishOptions(delay_s=2))
+    clock.advance(2)
+    with pytest.raises(Unavailable):
+        DelayMover(delays, lambda: producer).promote()
+    assert there(bus) == [1]
+    # It is tried again a second later, and not when its claim runs out.
+    assert delays.count() == 1
+    monkeypatch.undo()
+    clock.advance(1)
+    dead.transport.admin.create_topic(gone.name)
+    DelayMover(delays, lambda: producer).promote()
+    assert delays.count() == 0
+    dead.transport.close()
 
 
 def test_what_a_stranger_has_scheduled_holds_up_nobody(

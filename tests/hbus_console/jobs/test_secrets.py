@@ -297,7 +297,21 @@ def test_what_is_secret_is_no_reason_to_change_nothing_else(job: Job) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["Transfer-Encoding", "connection", "Upgrade", "TE", "Proxy-Authorization", "Expect", "", "X y", " X", "X:"]
+    "name",
+    [
+        "Transfer-Encoding",
+        "connection",
+        "Upgrade",
+        "TE",
+        "Proxy-Authorization",
+        "Expect",
+        "",
+        "X y",
+        " X",
+        "X:",
+        "X_Hbus_Job",
+        "Transfer_Encoding",
+    ],
 )
 def test_a_header_that_is_the_connections_or_none_is_refused(make_job: MakeJob, name: str) -> None:
     with pytest.raises(BadInput, match=r"is of the connection|is no name of a header"):

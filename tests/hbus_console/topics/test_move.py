@@ -192,6 +192,7 @@ def test_the_page_leads_to_the_dry_run_which_says_what_will_happen(
     dry = browser.get("/operations/plan/move/?topic=booking.created&carrier=nsq").content.decode()
     assert "Publishing goes to nsq at once" in dry
     assert "nothing can be replayed" in dry
+    assert "nobody knows the idempotency keys from before" in dry
 
 
 def test_the_page_of_a_move_shows_what_was_counted(moving: Topic, signed_in: Callable[..., Client]) -> None:
