@@ -309,12 +309,17 @@ def test_what_is_secret_is_no_reason_to_change_nothing_else(job: Job) -> None:
         "X y",
         " X",
         "X:",
-        "X_Hbus_Job",
         "Transfer_Encoding",
     ],
 )
 def test_a_header_that_is_the_connections_or_none_is_refused(make_job: MakeJob, name: str) -> None:
     with pytest.raises(BadInput, match=r"is of the connection|is no name of a header"):
+        make_job("http", "https://1.1.1.1/", options={"headers": {name: "x"}})
+
+
+@pytest.mark.parametrize("name", ["Authorization", "X-Hbus-Job", "X_Hbus_Signature", "Content_Length"])
+def test_a_header_that_is_ours_is_refused_however_receivers_may_spell_it(make_job: MakeJob, name: str) -> None:
+    with pytest.raises(BadInput, match=r"is not yours to set"):
         make_job("http", "https://1.1.1.1/", options={"headers": {name: "x"}})
 
 
