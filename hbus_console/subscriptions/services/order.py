@@ -142,8 +142,9 @@ def _found_by_repeat(
         return _told_of(row, tried.before, decided[0])
     others = decided_since(tried, _ACTIONS.values(), lambda entry: _are_same(tried.before, entry.before or {}))
     if others is not None:
+        since = has_decided(others, "the same parked message", _head_of(others))
         raise Conflict(
-            f"Nobody knows whether it was done, and {has_decided(others, 'the same parked message', _head_of(others))}.",
+            f"Nobody knows whether it was done, and {since}.",
             remedy="Look at which keys are parked. To decide about one is another decision: under another key.",
             field="key",
         )
