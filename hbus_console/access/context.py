@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -17,7 +17,8 @@ class RequestContext:
     address: str = ""
     #: What was asked for and not done because it stood so already: a sentence each, for the person who asked.
     undone: list[str] = field(default_factory=list, compare=False)
-    #: Not empty where it is a repeat, of a request of which nobody knows whether it was done: the id of that.
+    #: Not empty where it is a repeat, of a request of which nobody knows whether it was done: the ids of that and of
+    #: its repeats before this one, as far as they may have done something.
     repeated: list[str] = field(default_factory=list, compare=False)
 
 
@@ -35,10 +36,10 @@ def note_undone(say: Callable[[], str]) -> None:
         request.undone.append(say())
 
 
-def note_repeat(first: str) -> None:
-    """Keep that the request at hand repeats the one with this id, whose answer nobody had."""
+def note_repeat(tries: Sequence[str]) -> None:
+    """Keep that the request at hand repeats those with these ids, whose answers nobody had."""
     if (request := current()) is not _NONE:
-        request.repeated.append(first)
+        request.repeated.extend(tries)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 from http import HTTPStatus
@@ -37,7 +37,8 @@ KEEP = timedelta(hours=24)
 KNOWN_FOR = KEEP + timedelta(hours=1)
 #: After so long an unanswered first request is taken for dead, and a repeat may run.
 ABANDONED_AFTER = timedelta(seconds=60)
-#: The status of an open key: of its request nobody knows whether it was done. The body is then the request's id.
+#: The status of an open key: of its request nobody knows whether it was done. The body is then the request's id, and
+#: after it, a line each, the ids of the tries before it that left something behind.
 OPEN = HTTPStatus.GATEWAY_TIMEOUT.value
 #: So begins, while a key is open, what is noted of its first try; the instant follows. An open key has no answer, so
 #: the type of its answer has room for it.
@@ -59,8 +60,8 @@ class Repeat(Enum):
 #: Whether an actor's request, by its id, left something behind since then.
 Traces = Callable[[str, str, datetime], bool]
 _traces: list[Traces] = []
-#: Writes down that nobody knows what became of what an actor began in a request since then.
-Unanswered = Callable[[Actor, str, datetime], None]
+#: Writes down that nobody knows what became of what an actor began in those requests since then.
+Unanswered = Callable[[Actor, Sequence[str], datetime], None]
 _unanswered: list[Unanswered] = []
 
 
@@ -123,7 +124,7 @@ def claim(
         found = IdempotencyRecord.objects.get(actor=actor.name, route=route, key=key)
     now = datetime.now(UTC)
     if found.created_at < now - KEEP:
-        return _taken_over(found, now, digest, rights, "")
+        return _taken_over(found, now, digest, rights)
     if found.request_digest != digest:
         raise IdempotencyKeyReused(
             f"This {HEADER} was used before with another body.", remedy="Use a new key for a new request.", field=HEADER
@@ -133,13 +134,15 @@ def claim(
     if found.status == 0 or is_open(found):
         by = repeat(_first_tried(found))
         _require_undone(found, by, now)
-        first, since = bytes(found.response).decode(), found.created_at
+        since, tries = _first_tried(found), _tries(found)
+        # The last try may have decided nothing, and one before it something.
+        left = [each for each in tries if any(find(found.actor, each, since) for find in _traces)]
         # A repeat that comes after this one counts from the same first try.
-        taken = _taken_over(found, now, digest, rights, f"{_FIRST}{_first_tried(found).isoformat()}")
+        taken = _taken_over(found, now, digest, rights, tried=f"{_FIRST}{since.isoformat()}", left=left)
         if by is Repeat.KNOWN_BY_ITS_EFFECT:
-            context.note_repeat(first)
+            context.note_repeat(left)
             for tell in _unanswered:
-                tell(actor, first, since)
+                tell(actor, left, since)
         return taken
     if not is_for(found, actor):
         raise Forbidden(
@@ -158,10 +161,21 @@ def _first_tried(found: IdempotencyRecord) -> datetime:
     return datetime.fromisoformat(said.removeprefix(_FIRST)) if said.startswith(_FIRST) else found.created_at
 
 
+def _tries(found: IdempotencyRecord) -> list[str]:
+    """The ids of its request and of the tries before that, the newest first."""
+    return [each for each in bytes(found.response).decode().split("\n") if each]
+
+
 def _taken_over(
-    found: IdempotencyRecord, now: datetime, digest: str, rights: list[list[str]], tried: str
+    found: IdempotencyRecord,
+    now: datetime,
+    digest: str,
+    rights: list[list[str]],
+    *,
+    tried: str = "",
+    left: Sequence[str] = (),
 ) -> IdempotencyRecord:
-    own = _request_id()
+    own = "\n".join((context.current().request_id, *left)).encode()
     # Conditional on what was read: of several repeats exactly one takes the key over.
     taken = IdempotencyRecord.objects.filter(pk=found.pk, created_at=found.created_at, status=found.status).update(
         created_at=now, request_digest=digest, rights=rights, status=0, response=own, content_type=tried
@@ -181,14 +195,14 @@ def _require_undone(found: IdempotencyRecord, repeat: Repeat, now: datetime) -> 
         if _first_tried(found) >= now - KEEP:
             return
         repeat = Repeat.TOLD_BY_NOTHING
-    first = bytes(found.response).decode()
     if repeat is Repeat.TOLD_BY_NOTHING:
         raise Conflict(
             "The first request with this key was not answered, and nobody knows whether it was done.",
             remedy="Look at what it was about. Use a new key to do it all the same.",
             field=HEADER,
         )
-    if any(find(found.actor, first, found.created_at) for find in _traces):
+    since = _first_tried(found)
+    if first := next((each for each in _tries(found) if any(find(found.actor, each, since) for find in _traces)), ""):
         raise Conflict(
             f"The first request with this key was done, or begun, and its answer was lost: it is in the audit log as "
             f"{first}.",
@@ -228,8 +242,8 @@ def answer(record: IdempotencyRecord, status: int, content: bytes, content_type:
 
 
 def free(record: IdempotencyRecord) -> None:
-    """Forget the key: certainly nothing was done. By a repeat, that is, and not by what it repeated."""
-    if record.content_type.startswith(_FIRST):
+    """Forget the key: certainly nothing was done by this request. It stays open where a try before it may have."""
+    if len(_tries(record)) > 1:
         leave_open(record)
     else:
         _own(record).delete()

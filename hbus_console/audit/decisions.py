@@ -79,13 +79,22 @@ def carry_out(decision: StoreDecision, do: Callable[[], T], again: str = _AGAIN)
         raise
 
 
+def names_of(actions: Iterable[str]) -> list[str]:
+    """What the entries of these decisions, and of their outcomes, are called."""
+    return [action + ending for action in actions for ending in ("", CAME_TO_NOTHING, OUTCOME_UNKNOWN, FOUND_DONE)]
+
+
 def last_decision(
-    subject: Subject, actions: Iterable[str], is_it: Callable[[AuditEntry], bool] = lambda entry: True
+    subject: Subject,
+    actions: Iterable[str],
+    is_it: Callable[[AuditEntry], bool] = lambda entry: True,
+    *,
+    after: int | None = None,
 ) -> AuditEntry | None:
     """The newest entry of one of these decisions or of its outcome, among those that ``is_it`` takes; none of one that
-    came to nothing."""
-    names = [action + ending for action in actions for ending in ("", CAME_TO_NOTHING, OUTCOME_UNKNOWN, FOUND_DONE)]
-    found = AuditEntry.objects.filter(about(subject), action__in=names).order_by("-seq")[:LOOKED_THROUGH]
+    came to nothing. ``after``: all those behind the entry of this number are looked through."""
+    found = AuditEntry.objects.filter(about(subject), action__in=names_of(actions)).order_by("-seq")
+    found = found[:LOOKED_THROUGH] if after is None else found.filter(seq__gt=after)
     void: set[int] = set()
     for entry in found.iterator(chunk_size=50):
         if entry.action.endswith(CAME_TO_NOTHING):
@@ -103,25 +112,22 @@ def has_unanswered(subject: Subject, actor: Actor, action: str) -> bool:
 
 def unanswered(entry: AuditEntry | None, actor: Actor, action: str) -> AuditEntry | None:
     """``entry``, if it says that nobody knows the outcome of ``actor``'s own decision to do ``action``: then asking for
-    the same again is no second decision."""
+    the same again is no second decision. What the repeat of a request did itself :mod:`hbus_console.audit.tries` tells.
+    """
     ours = entry is not None and _is_by(entry, actor) and entry.action == action + OUTCOME_UNKNOWN
     return entry if ours else None
 
 
-def decided_since(subject: Subject, actions: Iterable[str], actor: Actor, action: str) -> AuditEntry | None:
-    """The newest of these decisions that was made after ``actor``'s own last one to do ``action``, if nobody knows the
-    outcome of that."""
-    lost = unanswered(last_decision(subject, [action], lambda entry: _is_by(entry, actor)), actor, action)
-    if lost is None:
-        return None
-    # What is told of a decision comes after it, and may come after others.
-    return last_decision(subject, actions, lambda entry: _decision(entry) > _decision(lost))
-
-
 def decided_at(entry: AuditEntry) -> datetime:
     """When the decision was made that ``entry`` tells of, or the outcome of."""
-    decision = AuditEntry.objects.filter(seq=_decision(entry)).only("at").first()
+    decision = AuditEntry.objects.filter(seq=decision_number(entry)).only("at").first()
     return entry.at if decision is None else decision.at
+
+
+def decision_number(entry: AuditEntry) -> int:
+    """The number of the decision that ``entry`` tells of, or the outcome of."""
+    number: int = (entry.after or {}).get("decision", entry.seq)
+    return number
 
 
 def outcome_unknown(actor: Actor, entry: AuditEntry, why: str) -> None:
@@ -139,18 +145,12 @@ def found_done(actor: Actor, entry: AuditEntry, subject: Subject) -> None:
             subject,
             reason=entry.reason,
             before=entry.before,
-            after={"decision": _decision(entry), "outcome": "it had been done"},
+            after={"decision": decision_number(entry), "outcome": "it had been done"},
         )
 
 
 def _is_by(entry: AuditEntry, actor: Actor) -> bool:
     return (entry.actor, entry.actor_kind) == (as_stored(actor.name), actor.kind)
-
-
-def _decision(entry: AuditEntry) -> int:
-    """The number of the decision that ``entry`` tells of, or the outcome of."""
-    number: int = (entry.after or {}).get("decision", entry.seq)
-    return number
 
 
 def _tell(decision: StoreDecision, entry: AuditEntry, ending: str, why: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from django.db.models import QuerySet
@@ -17,20 +18,20 @@ _STEP = timedelta(hours=1)
 
 def left_entry(actor: str, request_id: str, since: datetime) -> bool:
     """Whether ``actor`` did something in that request, or may have. What was refused or came to nothing is nothing."""
-    became = outcomes(_entries(actor, request_id, since)).values()
+    became = outcomes(_entries(actor, [request_id], since)).values()
     return any(each is not ActOutcome.NOTHING for each in became)
 
 
-def note_unanswered(actor: Actor, request_id: str, since: datetime) -> None:
-    """Write down that nobody knows the outcome of what ``actor`` decided in that request, which was not answered.
+def note_unanswered(actor: Actor, request_ids: Sequence[str], since: datetime) -> None:
+    """Write down that nobody knows the outcome of what ``actor`` decided in those requests, which were not answered.
 
     Without it the repeat would take the decision for one that was carried out, and itself for another.
     """
-    entries = {entry.seq: entry for entry in _entries(actor.name, request_id, since)} if request_id else {}
+    entries = {entry.seq: entry for entry in _entries(actor.name, request_ids, since)}
     for decision, became in outcomes(entries.values()).items():
         if became is ActOutcome.WRITTEN:
             outcome_unknown(actor, entries[decision], "its request was not answered")
 
 
-def _entries(actor: str, request_id: str, since: datetime) -> QuerySet[AuditEntry]:
-    return AuditEntry.objects.filter(actor=actor, request_id=request_id, at__gte=since - _STEP)
+def _entries(actor: str, request_ids: Sequence[str], since: datetime) -> QuerySet[AuditEntry]:
+    return AuditEntry.objects.filter(actor=actor, request_id__in=request_ids, at__gte=since - _STEP)

@@ -12,24 +12,21 @@ from engine.core.clock import SystemClock
 from engine.core.errors import BadInput, Conflict
 from hbus_console import checks
 from hbus_console.access.acts import VIEW
-from hbus_console.access.context import current
 from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.already import already
 from hbus_console.audit.decisions import (
     StoreDecision,
     carry_out,
     decided_at,
-    decided_since,
     found_done,
     last_decision,
     unanswered,
 )
-from hbus_console.audit.models import AuditEntry
+from hbus_console.audit.tries import Tried, decided_since, has_decided, own_try
 from hbus_console.cluster import probes
 from hbus_console.subscriptions.feature import SUBSCRIPTION_OPERATE
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services import lookup
-from hbus_console.ui.formats import instant
 from hbus_console.wiring import bus, fact_log, store
 
 #: What a person may want of a breaker, and how the audit log says that it stands then.
@@ -91,7 +88,7 @@ def set_breaker(actor: Actor, topic: str, group: str, act: str, reason: str) -> 
 
     Raises ``Forbidden``, :class:`BadInput` at the field, ``Unavailable`` where nothing has changed, and
     ``OutcomeUnknown`` where nobody knows: whoever asks for the same again has it found out. Raises :class:`Conflict`
-    where a request is repeated that may have been done, and somebody has decided since.
+    where a request is repeated that may have been done, and somebody has decided since, or it has opened anew.
     """
     require(actor, SUBSCRIPTION_OPERATE, topic)
     act = checks.choice(act, "act", ACTS)
@@ -106,7 +103,10 @@ def set_breaker(actor: Actor, topic: str, group: str, act: str, reason: str) -> 
     board = bus.breakers()
     before = board.look(topic, group)
     action = _ACTIONS[act]
+    tried = own_try(row.subject, actor, action)
     if _stands_so(before, act):
+        if tried is not None and tried.done:
+            return before
         last = last_decision(row.subject, _ACTIONS.values())
         lost = unanswered(last, actor, action)
         if lost and SystemClock().now_ms() - decided_at(lost).timestamp() * 1000 < FOUND_OUT_MS:
@@ -115,15 +115,16 @@ def set_breaker(actor: Actor, topic: str, group: str, act: str, reason: str) -> 
         else:
             _say_so(row, before, act)
         return before
-    if current().repeated and (since := decided_since(row.subject, _ACTIONS.values(), actor, action)):
-        raise _overtaken(row, since)
+    if tried is not None and _found_by_repeat(actor, row, tried, before, act):
+        return before
     why = f"{actor.name}: {reason}"
     force = {
         "open": partial(board.force_open, topic, group, why),
         "close": partial(board.force_close, topic, group, why),
         "try": partial(board.force_trial, topic, group),
     }[act]
-    decision = StoreDecision(actor, action, row.subject, reason, {"breaker": before.state}, {"breaker": ACTS[act]})
+    stood = {"breaker": before.state, "since_ms": before.since_ms, "opens": before.opens, "forced": before.forced}
+    decision = StoreDecision(actor, action, row.subject, reason, stood, {"breaker": ACTS[act]})
     standing = carry_out(decision, force, _AGAIN[act])
     _tell(actor, row, act, reason)
     return standing
@@ -151,11 +152,36 @@ def _stands_so(now: Standing, act: str) -> bool:
     return now.state == "closed" or (act == "try" and now.state == "probing")
 
 
-def _overtaken(row: Subscription, since: AuditEntry) -> Conflict:
-    act = next(each for each, action in _ACTIONS.items() if since.action.startswith(action))
+def _found_by_repeat(actor: Actor, row: Subscription, tried: Tried, now: Standing, act: str) -> bool:
+    """Whether the first try of this request was done, although it does not stand so (any more); else it was not.
+
+    Raises :class:`Conflict` where somebody has decided since, and where nobody knows.
+    """
+    if since := decided_since(tried, _ACTIONS.values()):
+        decided = next(each for each, action in _ACTIONS.items() if since.action.startswith(action))
+        raise _overtaken(f"{_known(tried)}, and {has_decided(since, f'the breaker of {row.label}', decided)}.")
+    if tried.done:
+        return True
+    before = tried.before
+    # What a person opened only a person closes: then it was not opened. Entries of earlier versions tell less.
+    if act == "open" or "since_ms" not in before:
+        return False
+    if now.since_ms != before["since_ms"]:
+        raise _overtaken(f"{_known(tried)}, and the breaker of {row.label} has closed and opened anew since.")
+    if act == "try" and (now.opens, now.forced) != (before.get("opens"), before.get("forced")):
+        # A message was tried since then, or will be.
+        found_done(actor, tried.decision, row.subject)
+        return True
+    return False
+
+
+def _known(tried: Tried) -> str:
+    return "It was done" if tried.done else "Nobody knows whether it was done"
+
+
+def _overtaken(what: str) -> Conflict:
     return Conflict(
-        f"Nobody knows whether it was done, and {since.actor} has decided about the breaker of {row.label} since "
-        f"({act}, at {instant(since.at):%d %b %H:%M}).",
+        what,
         remedy="Look at how it stands. To do it all the same is another decision: ask for it anew, under another key.",
         field="act",
     )

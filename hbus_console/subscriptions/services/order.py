@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from engine.bus import dead
 from engine.bus.errors import MalformedEnvelope
 from engine.bus.facts import Fact
@@ -14,6 +17,7 @@ from hbus_console import checks
 from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.decisions import StoreDecision, carry_out, found_done, has_unanswered, last_decision, unanswered
 from hbus_console.audit.models import AuditEntry
+from hbus_console.audit.tries import Tried, decided_since, has_decided, own_try
 from hbus_console.subscriptions.feature import SUBSCRIPTION_OPERATE
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services import lookup
@@ -44,9 +48,10 @@ def unpark(actor: Actor, topic: str, group: str, key: str, *, head: str, reason:
     """End the parking of a key, named by itself or by the position of its head; ``head`` is one of :data:`HEADS`.
 
     A key that is parked in several partitions, where a foreign writer put it, has a head in each, and is named by one.
-    Whoever asks again after an answer was lost is told that it was done, if it was, and nothing is done twice. Raises
-    ``Forbidden``, :class:`BadInput` at the field, :class:`Conflict` when the key is not parked (any more) and
-    ``Unavailable``, where nothing has changed; ``OutcomeUnknown`` where nobody knows.
+    Whoever asks again after an answer was lost is told that it was done, if it was, and nothing is done twice: a
+    request that is repeated is about the parking that its first try met, and no later one. Raises ``Forbidden``,
+    :class:`BadInput` at the field, :class:`Conflict` when the key is not parked (any more), or somebody has decided
+    since, and ``Unavailable``, where nothing has changed; ``OutcomeUnknown`` where nobody knows.
     """
     require(actor, SUBSCRIPTION_OPERATE, topic)
     if not isinstance(key, str) or not key:
@@ -59,6 +64,10 @@ def unpark(actor: Actor, topic: str, group: str, key: str, *, head: str, reason:
         raise BadInput(f"{row.label} keeps no order, so it parks no key.", remedy="Nothing waits here.", field="key")
     # Whatever bytes a stranger wrote for a key, somebody can decide about it: no form and no address has to carry them.
     named = keeper.parked(topic, group, key=key) or keeper.parked(topic, group, head=key)
+    if tried := own_try(row.subject, actor, _ACTIONS[head]):
+        if done := _found_by_repeat(actor, row, tried, named, (head, reason)):
+            return done
+        named = [each for each in named if _is_parking(tried.before, each)]
     if len(named) > 1:
         heads = ", ".join(f"{each.position} in partition {each.partition}" for each in named)
         raise BadInput(
@@ -72,16 +81,14 @@ def unpark(actor: Actor, topic: str, group: str, key: str, *, head: str, reason:
     if parked is None or has_unanswered(row.subject, actor, _ACTIONS[head]):
         last = last_decision(row.subject, _ACTIONS.values(), lambda entry: _is_about(entry, parked, key))
         lost = unanswered(last, actor, _ACTIONS[head])
-    if lost and (parked is None or parked.position != (lost.before or {}).get("head")):
-        return _found_done(actor, row, lost, parked, (head, reason))
+    if lost and (parked is None or not _is_parking(lost.before or {}, parked)):
+        done = _found_done(actor, row, lost, (head, reason))
+        if parked is not None:
+            raise _parked_since(lost.before or {}, parked)
+        return done
     if parked is None:
         raise _not_parked(row, key, last)
-    before = {
-        "key": spelt(parked.key),
-        "partition": parked.partition,
-        "head": parked.position,
-        "messages": parked.messages,
-    }
+    before = {"key": spelt(parked.key), **_parking(parked), "messages": parked.messages}
     after = {"key": before["key"], "parked": False}
 
     def do() -> Unparked:
@@ -107,30 +114,80 @@ def _is_about(entry: AuditEntry, parked: Parked | None, named: str) -> bool:
     return spelt(named) == before.get("key") or named == before.get("head")
 
 
-def _found_done(
-    actor: Actor, row: Subscription, lost: AuditEntry, now: Parked | None, decided: tuple[str, str]
-) -> Unparked:
-    """What nobody knew the outcome of was done: its key is not parked any more, or by another message."""
-    head, _ = decided
-    before = lost.before or {}
-    position, partition = str(before.get("head", "")), int(before.get("partition", 0))
-    # First: once it is written down nobody comes here again to tell of the head.
-    body = bus.admin(row.topic.transport).read(row.topic.name, position) if position else None
-    found_done(actor, lost, row.subject)
-    # Told of what was parked, the head included, which comes again only if it is retried.
-    back = max(0, int(before.get("messages", 0)) - (head != "retry"))
-    done = Unparked(back, partition, body or Stored(position, 0, b""))
-    if head != "dead":
-        # Of a death its letter tells more.
-        was = Parked(str(before.get("key", "")), partition, position, done.messages, b"")
-        fact_log.emitter().emit([_fact(actor, row, was, done, decided).batch()])
-    if now is not None:
+def _parking(parked: Parked) -> dict[str, Any]:
+    """What tells one parking of a key from another: a head that is retried may park it again where it lies."""
+    parked_ms = dead.decode(parked.record).died_ms if parked.record else 0
+    return {"partition": parked.partition, "head": parked.position, "parked_ms": parked_ms}
+
+
+def _is_parking(before: Mapping[str, Any], parked: Parked) -> bool:
+    """Whether it is the parking that was decided about when it stood so."""
+    return _are_same(before, _parking(parked))
+
+
+def _are_same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    # Entries of earlier versions do not tell when it was parked.
+    when = "parked_ms" in one and "parked_ms" in other
+    return all(one.get(name) == other.get(name) for name in ("partition", "head", *["parked_ms"] * when))
+
+
+def _found_by_repeat(
+    actor: Actor, row: Subscription, tried: Tried, named: Sequence[Parked], decided: tuple[str, str]
+) -> Unparked | None:
+    """What the first try of this request did; ``None`` where all stands as it did then, and it did nothing.
+
+    Raises :class:`Conflict` where nobody knows, and somebody has decided about the same parking since.
+    """
+    if tried.done:
+        return _told_of(row, tried.before, decided[0])
+    others = decided_since(tried, _ACTIONS.values(), lambda entry: _are_same(tried.before, entry.before or {}))
+    if others is not None:
+        since = has_decided(others, "the same parked message", _head_of(others))
         raise Conflict(
-            f"What you had decided about {spelt(now.key)!r} was done, and another message has parked it since.",
-            remedy="Look at that one, then decide about it.",
+            f"Nobody knows whether it was done, and {since}.",
+            remedy="Look at which keys are parked. To decide about one is another decision: under another key.",
             field="key",
         )
+    if any(_is_parking(tried.before, each) for each in named):
+        return None
+    return _found_done(actor, row, tried.decision, decided)
+
+
+def _told_of(row: Subscription, before: Mapping[str, Any], head: str) -> Unparked:
+    """What a decision did that was carried out when it stood so."""
+    position, partition = str(before.get("head", "")), int(before.get("partition", 0))
+    body = bus.admin(row.topic.transport).read(row.topic.name, position) if position else None
+    # Told of what was parked, the head included, which comes again only if it is retried.
+    back = max(0, int(before.get("messages", 0)) - (head != "retry"))
+    return Unparked(back, partition, body or Stored(position, 0, b""))
+
+
+def _found_done(actor: Actor, row: Subscription, lost: AuditEntry, decided: tuple[str, str]) -> Unparked:
+    """What nobody knew the outcome of was done: its key is not parked any more, or anew."""
+    head, _ = decided
+    before = lost.before or {}
+    # First: once it is written down nobody comes here again to tell of the head.
+    done = _told_of(row, before, head)
+    found_done(actor, lost, row.subject)
+    if head != "dead":
+        # Of a death its letter tells more.
+        was = Parked(str(before.get("key", "")), done.partition, str(before.get("head", "")), done.messages, b"")
+        fact_log.emitter().emit([_fact(actor, row, was, done, decided).batch()])
     return done
+
+
+def _parked_since(before: Mapping[str, Any], now: Parked) -> Conflict:
+    by = "it has parked again" if now.position == before.get("head") else "another message has parked it"
+    return Conflict(
+        f"What you had decided about {spelt(now.key)!r} was done, and {by} since.",
+        remedy="Look at that one, then decide about it.",
+        field="key",
+    )
+
+
+def _head_of(entry: AuditEntry) -> str:
+    """What the decision wanted of the head that ``entry`` tells of."""
+    return next((each for each, action in _ACTIONS.items() if entry.action.startswith(action)), "")
 
 
 def spelt(key: str) -> str:
@@ -141,8 +198,7 @@ def spelt(key: str) -> str:
 def _not_parked(row: Subscription, key: str, last: AuditEntry | None) -> Conflict:
     remedy = "Look again at which keys are parked."
     if last is not None:
-        head = next((each for each, action in _ACTIONS.items() if last.action.startswith(action)), "")
-        remedy = f"{last.actor} decided about it at {instant(last.at):%d %b %H:%M} ({head}): look again."
+        remedy = f"{last.actor} decided about it at {instant(last.at):%d %b %H:%M} ({_head_of(last)}): look again."
     return Conflict(f"{key[:_TOLD]!r} is not parked in {row.label}.", remedy=remedy, field="key")
 
 

@@ -149,6 +149,58 @@ def test_a_lease_is_asked_for_again_under_the_key_whose_answer_was_lost(page: Cl
     assert page.get("/audit/posted/", {"key": "key-1"}).json()["state"] == "done"
 
 
+@pytest.fixture
+def release(page: Client) -> Callable[[JobRun, str], tuple[int, str]]:
+    """``release(run, key)``: asks for its lease to be taken away under that key; its status and text."""
+
+    def send(run: JobRun, key: str) -> tuple[int, str]:
+        marks = {"HBUS-Form": "1", "Idempotency-Key": key}
+        path, form = f"/jobs/close-of-day/runs/{run.pk}/release/", {"reason": "its machine is gone"}
+        answer = page.post(path, form, headers=marks)
+        return answer.status_code, answer.content.decode()
+
+    return send
+
+
+@pytest.mark.parametrize("by", ["another key", "somebody else"])
+def test_a_repeat_takes_no_lease_but_the_one_that_its_first_try_was_about(
+    release: Callable[[JobRun, str], tuple[int, str]], lossy: Proxy, by: str
+) -> None:
+    run = running()
+    slot_store().acquire(Acquire(run.pk, "w#1", 30, 0))
+    lossy.lose_in = 0
+    assert release(run, "key-1")[0] == 503
+    # Tried again after the loss
+    slot_store().acquire(Acquire(run.pk, "w#2", 30, 1))
+    JobRun.objects.update(owner="w#2", epoch=2)
+    if by == "another key":
+        assert release(run, "key-2")[0] == 204
+    else:
+        release_lease(SYSTEM, "close-of-day", run.pk, "that one, too")
+        slot_store().acquire(Acquire(run.pk, "w#3", 30, 2))
+        JobRun.objects.update(owner="w#3", epoch=3)
+    assert release(run, "key-1")[0] == 204
+    assert slot_store().leases_held(LeasesHeld((run.pk,))) == {run.pk}
+    assert AuditEntry.objects.latest("seq").action == "job.release.done"
+    assert AuditEntry.objects.filter(action="job.release.done").count() == 1
+
+
+def test_a_repeat_is_refused_where_somebody_has_decided_about_the_same_lease_since(
+    release: Callable[[JobRun, str], tuple[int, str]], lossy: Proxy
+) -> None:
+    run = running()
+    slot_store().acquire(Acquire(run.pk, "w#1", 30, 0))
+    lossy.lose_in = 0
+    assert release(run, "key-1")[0] == 503
+    # As if it had not been done
+    slot_store().acquire(Acquire(run.pk, "w#1", 30, 0))
+    release_lease(SYSTEM, "close-of-day", run.pk, "me too")
+    status, text = release(run, "key-1")
+    assert status == 409
+    assert "has decided about the same lease since (taken away, at " in text
+    assert AuditEntry.objects.latest("seq").action == "job.release"
+
+
 def test_the_keys_that_the_page_of_a_run_shows_are_those_that_the_store_has(page: Client) -> None:
     run = running()
     slot_store().acquire(Acquire(run.pk, "w#1", 30, 0))
