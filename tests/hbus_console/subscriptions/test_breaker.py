@@ -124,9 +124,9 @@ def test_a_person_lets_one_message_be_tried(
     assert call("POST", path, {"act": "try", "reason": "again"}).json()["state"] == "probing"
     assert bus.breakers().failed(*ONE, "node-1", "still away", Pauses(60_000, 60_000)).state == "open"
     (entry,) = AuditEntry.objects.filter(action="subscription.breaker_try")
-    assert (entry.reason, entry.before, entry.after) == (
+    assert (entry.reason, entry.before["breaker"], entry.after) == (
         "they say they are back",
-        {"breaker": "open"},
+        "open",
         {"breaker": "open, one message is tried"},
     )
     # Whoever probes tells of it.

@@ -14,10 +14,12 @@ from engine.bus.partitions import Parked
 from engine.bus.policy import RetryPolicy, SubscriptionPolicy
 from engine.core.errors import Unavailable
 from hbus_console.access.acts import Role
+from hbus_console.access.permissions import Forbidden
 from hbus_console.api.models import IdempotencyRecord
 from hbus_console.audit.models import AuditEntry
 from hbus_console.subscriptions import services
 from hbus_console.subscriptions.models import Subscription
+from hbus_console.subscriptions.services import order
 from hbus_console.subscriptions.services.breaker import ACTS
 from hbus_console.wiring import bus
 from tests.engine.bus.kit import until
@@ -188,6 +190,24 @@ def test_a_repeat_that_could_not_even_look_does_not_make_the_next_forget_the_fir
         monkeypatch.setattr(bus.transport(), "parked", away)
         assert ask("skip", "key-1").status_code == 503
         monkeypatch.undo()
+    again = ask("skip", "key-1")
+    assert (again.status_code, again.json()["head"]) == (200, first.position)
+    assert keeper().parked(*ONE) == [now]
+
+
+def test_a_repeat_that_was_forbidden_does_not_free_the_key_of_what_its_first_try_did(
+    way: Proxy, ask: Ask, park_again: Callable[[], Parked], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (first,) = keeper().parked(*ONE)
+    lose(way, ask, "skip")
+    now = park_again()
+
+    def refuse(*_: object) -> None:
+        raise Forbidden("Not now.")
+
+    monkeypatch.setattr(order, "require", refuse)
+    assert ask("skip", "key-1").status_code == 403
+    monkeypatch.undo()
     again = ask("skip", "key-1")
     assert (again.status_code, again.json()["head"]) == (200, first.position)
     assert keeper().parked(*ONE) == [now]
