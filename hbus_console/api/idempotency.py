@@ -137,8 +137,10 @@ def claim(
         since, tries = _first_tried(found), _tries(found)
         # The last try may have decided nothing, and one before it something.
         left = [each for each in tries if any(find(found.actor, each, since) for find in _traces)]
+        # What stands in no log may have been done by the first try all the same: the key is not freed by a later one.
+        before = left or (tries[-1:] if by is Repeat.KNOWN_BY_ITS_EFFECT else [])
         # A repeat that comes after this one counts from the same first try.
-        taken = _taken_over(found, now, digest, rights, tried=f"{_FIRST}{since.isoformat()}", left=left)
+        taken = _taken_over(found, now, digest, rights, tried=f"{_FIRST}{since.isoformat()}", before=before)
         if by is Repeat.KNOWN_BY_ITS_EFFECT:
             context.note_repeat(left)
             for tell in _unanswered:
@@ -173,9 +175,9 @@ def _taken_over(
     rights: list[list[str]],
     *,
     tried: str = "",
-    left: Sequence[str] = (),
+    before: Sequence[str] = (),
 ) -> IdempotencyRecord:
-    own = "\n".join((context.current().request_id, *left)).encode()
+    own = "\n".join((context.current().request_id, *before)).encode()
     # Conditional on what was read: of several repeats exactly one takes the key over.
     taken = IdempotencyRecord.objects.filter(pk=found.pk, created_at=found.created_at, status=found.status).update(
         created_at=now, request_digest=digest, rights=rights, status=0, response=own, content_type=tried

@@ -174,7 +174,7 @@ class RunSweeper:
             why = "it waited longer for another run of the job than" if row.waits else "no worker began it within"
             yield GiveUp(row, *not_begun(row, RunState.ABANDONED, f"{why} {window_s:,.0f} s"))
         come = [row for row in _with_room(waiting, running, jobs) if not _is_ahead(row, by_store_s)]
-        if again := self._to_offer(come, now_s):
+        if again := self._to_offer(come, jobs, now_s):
             yield from self._offer(again, waiting, now_s)
         held: set[int] = (yield LeasesHeld(tuple(row.id for row in running))) if running else set()
         missing = {(row.id, row.epoch): row for row in running if row.id not in held}
@@ -185,7 +185,7 @@ class RunSweeper:
                 yield from _end_lost(missing[key], policy, waiting)
         return min((due_s for row in waiting if (due_s := _due_s(row) - now_s) > 0), default=inf)
 
-    def _to_offer(self, waiting: Sequence[RunRow], now_s: float) -> list[RunRow]:
+    def _to_offer(self, waiting: Sequence[RunRow], jobs: Mapping[str, CronJob], now_s: float) -> list[RunRow]:
         """Those that have waited twice as long as when they were offered last: the workers may be busy."""
         known, self._ready = self._ready, {}
         found = []
@@ -193,7 +193,9 @@ class RunSweeper:
             key = (row.id, row.attempt)
             # A further attempt, and one that begins later than its slot, is offered by nobody else.
             by_us = row.attempt > 1 or row.not_before_s > row.changed_s
-            first_s = 0.0 if by_us and not row.waits else OFFER_AGAIN_S
+            # Within the time in which it is to be begun, however short that is.
+            again_s = min(OFFER_AGAIN_S, _policy(jobs, row.job).catch_up_window_s / 2)
+            first_s = 0.0 if by_us and not row.waits else again_s
             # One that waited for another run was not to be offered until that had ended.
             ready = self._ready[key] = known.get(key) or _Ready(now_s if row.waits else _due_s(row), first_s)
             if now_s - ready.since >= ready.offer_s:

@@ -115,6 +115,18 @@ def test_what_a_node_decided_and_did_not_live_to_offer_is_offered_by_another() -
     assert first in places.queue.waiting
 
 
+def test_what_a_node_left_is_offered_by_another_within_the_window_of_its_job() -> None:
+    hasty = replace(RATES, policy=JobPolicy(catch_up_window_s=5))
+    places = Places(hasty)
+    node = Jobs(places, hasty).node("n1", 0.4)
+    node.tick()
+    places.clock.advance(2.7 - places.begin % 3)
+    node.tick()
+    (first,) = places.database.runs
+    turn(places, Jobs(places, hasty).node("n2", 0.4), seconds=4.5)
+    assert first in places.queue.waiting
+
+
 def test_no_clock_of_the_database_has_what_was_decided_offered_before_it_comes() -> None:
     """By it, which may be ahead, nobody has begun it for long."""
     places, node = decided()
