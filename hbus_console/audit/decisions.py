@@ -1,7 +1,8 @@
 """Decisions of people that the store carries out, which shares no transaction with the log.
 
 The entry is written before the store is asked: neither an answer that is lost nor a process that dies leaves what was
-done without a trace. What came to nothing, and what nobody knows the outcome of, is told by a second entry.
+done without a trace. What came to nothing, and what nobody knows the outcome of, is told by a second entry: also where
+the process died, which is found out by what it has left open (:mod:`~.open_decisions`).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from engine.core.errors import HbusError, OutcomeUnknown
 from engine.core.store.failures import AnswerLost
 from engine.core.subject import Subject
 from hbus_console.access.permissions import Actor
-from hbus_console.audit.models import CAME_TO_NOTHING, FOUND_DONE, OUTCOME_UNKNOWN, AuditEntry
+from hbus_console.audit.models import CAME_TO_NOTHING, FOUND_DONE, OUTCOME_UNKNOWN, AuditEntry, OpenDecision
 from hbus_console.audit.plain import as_stored
 from hbus_console.audit.services import record
 from hbus_console.audit.subjects import about
@@ -63,8 +64,9 @@ def carry_out(decision: StoreDecision, do: Callable[[], T], again: str = _AGAIN)
             before=decision.before,
             after=decision.after,
         )
+        OpenDecision.objects.create(seq=entry.seq, at=entry.at)
     try:
-        return do()
+        answer = do()
     except OutcomeUnknown as error:
         _tell(decision, entry, OUTCOME_UNKNOWN, error.what)
         raise
@@ -77,6 +79,8 @@ def carry_out(decision: StoreDecision, do: Callable[[], T], again: str = _AGAIN)
     except Exception as error:
         _tell(decision, entry, OUTCOME_UNKNOWN, text_of(error))
         raise
+    _close(decision.actor, entry)
+    return answer
 
 
 def names_of(actions: Iterable[str]) -> list[str]:
@@ -153,18 +157,44 @@ def _is_by(entry: AuditEntry, actor: Actor) -> bool:
     return (entry.actor, entry.actor_kind) == (as_stored(actor.name), actor.kind)
 
 
+def _close(actor: Actor, entry: AuditEntry) -> None:
+    """It was done, as its entry says already; where it took so long that it was given up, the log says so now."""
+    try:
+        if not OpenDecision.objects.filter(seq=entry.seq).delete()[0]:
+            found_done(actor, entry, entry.subject)
+    except (DatabaseError, HbusError):
+        # Who asked is told that it was done. The log will say that nobody knows.
+        _log.exception("the outcome of a decision is not in the audit log", decision=entry.seq, outcome="it was done")
+
+
+def given_up(seq: int, why: str) -> None:
+    """Write down that nobody knows the outcome of that decision, unless somebody tells of it at this moment."""
+    entry = AuditEntry.objects.filter(seq=seq).first()
+    with transaction.atomic():
+        is_open, _ = OpenDecision.objects.filter(seq=seq).delete()
+        if is_open and entry is not None:
+            actor = Actor(entry.actor, entry.actor_kind)
+            decision = StoreDecision(actor, entry.action, entry.subject, entry.reason, entry.before)
+            _record_outcome(decision, entry, OUTCOME_UNKNOWN, why)
+
+
 def _tell(decision: StoreDecision, entry: AuditEntry, ending: str, why: str) -> None:
-    outcome = "nobody knows whether it was done" if ending == OUTCOME_UNKNOWN else "it was not done"
     try:
         with transaction.atomic():
-            record(
-                decision.actor,
-                decision.action + ending,
-                decision.subject,
-                reason=decision.reason,
-                before=decision.before,
-                after={"decision": entry.seq, "outcome": outcome, "why": why},
-            )
+            OpenDecision.objects.filter(seq=entry.seq).delete()
+            _record_outcome(decision, entry, ending, why)
     except (DatabaseError, HbusError):
-        # Who asked is told what happened all the same, and the entry of the decision stands.
-        _log.exception("the outcome of a decision is not in the audit log", decision=entry.seq, outcome=outcome)
+        # Who asked is told what happened all the same, and the log will say that nobody knows.
+        _log.exception("the outcome of a decision is not in the audit log", decision=entry.seq, outcome=ending)
+
+
+def _record_outcome(decision: StoreDecision, entry: AuditEntry, ending: str, why: str) -> None:
+    outcome = "nobody knows whether it was done" if ending == OUTCOME_UNKNOWN else "it was not done"
+    record(
+        decision.actor,
+        decision.action + ending,
+        decision.subject,
+        reason=decision.reason,
+        before=decision.before,
+        after={"decision": entry.seq, "outcome": outcome, "why": why},
+    )

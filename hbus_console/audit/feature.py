@@ -27,6 +27,7 @@ FEATURE = Feature(
     duties=(
         "hbus_console.audit.anchor:AuditAnchor",
         "hbus_console.audit.duty:AuditVerification",
+        "hbus_console.audit.open_decisions:UntoldDecisions",
     ),
     concerns=("hbus_console.audit.concerns:concerns",),
     live=("hbus_console.audit.live:cells",),

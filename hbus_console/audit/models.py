@@ -65,6 +65,17 @@ class AuditEntry(models.Model):
         return read(Stored(self.target_type, self.target, self.namespace))
 
 
+class OpenDecision(models.Model):
+    """A decision that is being carried out: its entry is written, and what came of it is not told yet.
+
+    Beside the log, which cannot be changed: a row for as long as it takes. See :mod:`~.decisions`.
+    """
+
+    #: Of its entry.
+    seq = models.BigIntegerField(primary_key=True)
+    at = models.DateTimeField()
+
+
 def newest() -> QuerySet[AuditEntry]:
     """The log from its end. SQLite lets text stand where a number should, behind all numbers: that is left out."""
     return AuditEntry.objects.filter(seq__lt=BEYOND).order_by("-seq")

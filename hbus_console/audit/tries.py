@@ -21,7 +21,7 @@ from hbus_console.ui.formats import instant
 
 
 @dataclass(frozen=True)
-class Tried:
+class EarlierTry:
     """What a try before this one decided. Nobody knows whether it was done, unless it is known to be."""
 
     decision: AuditEntry
@@ -33,7 +33,7 @@ class Tried:
         return self.decision.before or {}
 
 
-def own_try(subject: Subject, actor: Actor, action: str) -> Tried | None:
+def own_try(subject: Subject, actor: Actor, action: str) -> EarlierTry | None:
     """What an earlier try of the request at hand decided about ``subject``, and may have done.
 
     ``None`` where the request is no repeat, where none of its tries came to a decision, and where what they decided
@@ -53,12 +53,12 @@ def own_try(subject: Subject, actor: Actor, action: str) -> Tried | None:
     became = outcomes(entries.filter(action__in=names_of([action]), seq__gte=own[-1].seq))
     for entry in own:
         if became[entry.seq] is ActOutcome.DONE:
-            return Tried(entry, True)
-    return next((Tried(entry, False) for entry in own if became[entry.seq] is not ActOutcome.NOTHING), None)
+            return EarlierTry(entry, True)
+    return next((EarlierTry(entry, False) for entry in own if became[entry.seq] is not ActOutcome.NOTHING), None)
 
 
 def decided_since(
-    tried: Tried, actions: Iterable[str], is_it: Callable[[AuditEntry], bool] = lambda entry: True
+    tried: EarlierTry, actions: Iterable[str], is_it: Callable[[AuditEntry], bool] = lambda entry: True
 ) -> AuditEntry | None:
     """The newest of these decisions that anybody made after that one about the same, under another key, or its
     outcome. None that came to nothing."""

@@ -8,7 +8,7 @@ from hbus_console import checks
 from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.decisions import StoreDecision, carry_out, found_done, last_decision, unanswered
 from hbus_console.audit.models import AuditEntry
-from hbus_console.audit.tries import Tried, decided_since, has_decided, own_try
+from hbus_console.audit.tries import EarlierTry, decided_since, has_decided, own_try
 from hbus_console.jobs.feature import JOB_RELEASE
 from hbus_console.jobs.models import Job, JobRun
 from hbus_console.jobs.services.triggering import run_of
@@ -50,7 +50,7 @@ def release_lease(actor: Actor, job: str, run_id: int, reason: str) -> JobRun:
     return run
 
 
-def _found_by_repeat(actor: Actor, run: JobRun, tried: Tried) -> bool:
+def _found_by_repeat(actor: Actor, run: JobRun, tried: EarlierTry) -> bool:
     """Whether the first try of this request took the lease that it was about, and that alone."""
     if tried.done:
         return True

@@ -22,7 +22,7 @@ from hbus_console.audit.decisions import (
     last_decision,
     unanswered,
 )
-from hbus_console.audit.tries import Tried, decided_since, has_decided, own_try
+from hbus_console.audit.tries import EarlierTry, decided_since, has_decided, own_try
 from hbus_console.cluster import probes
 from hbus_console.subscriptions.feature import SUBSCRIPTION_OPERATE
 from hbus_console.subscriptions.models import Subscription
@@ -152,7 +152,7 @@ def _stands_so(now: Standing, act: str) -> bool:
     return now.state == "closed" or (act == "try" and now.state == "probing")
 
 
-def _found_by_repeat(actor: Actor, row: Subscription, tried: Tried, now: Standing, act: str) -> bool:
+def _found_by_repeat(actor: Actor, row: Subscription, tried: EarlierTry, now: Standing, act: str) -> bool:
     """Whether the first try of this request was done, although it does not stand so (any more); else it was not.
 
     Raises :class:`Conflict` where somebody has decided since, and where nobody knows.
@@ -175,7 +175,7 @@ def _found_by_repeat(actor: Actor, row: Subscription, tried: Tried, now: Standin
     return False
 
 
-def _known(tried: Tried) -> str:
+def _known(tried: EarlierTry) -> str:
     return "It was done" if tried.done else "Nobody knows whether it was done"
 
 

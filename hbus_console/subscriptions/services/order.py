@@ -17,7 +17,7 @@ from hbus_console import checks
 from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.decisions import StoreDecision, carry_out, found_done, has_unanswered, last_decision, unanswered
 from hbus_console.audit.models import AuditEntry
-from hbus_console.audit.tries import Tried, decided_since, has_decided, own_try
+from hbus_console.audit.tries import EarlierTry, decided_since, has_decided, own_try
 from hbus_console.subscriptions.feature import SUBSCRIPTION_OPERATE
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services import lookup
@@ -132,7 +132,7 @@ def _are_same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 
 
 def _found_by_repeat(
-    actor: Actor, row: Subscription, tried: Tried, named: Sequence[Parked], decided: tuple[str, str]
+    actor: Actor, row: Subscription, tried: EarlierTry, named: Sequence[Parked], decided: tuple[str, str]
 ) -> Unparked | None:
     """What the first try of this request did; ``None`` where all stands as it did then, and it did nothing.
 
