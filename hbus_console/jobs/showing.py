@@ -121,10 +121,11 @@ def restored(
     """``typed`` with each mask as the value that is ``known`` there; raises ``BadInput`` at ``field`` where none is.
 
     ``hidden`` is ``known`` as it is shown, where less of it is: within what is masked whole no mask stands for
-    anything, or the answer would tell which names and how many items there are.
+    anything, or the answer would tell which names and how many items there are. A list with a mask is taken as it was
+    shown and no other way: a schema may compare its items (``uniqueItems``), and would tell a guess from a secret.
     """
     try:
-        return dict(_restored(typed, known, known if hidden is None else hidden))
+        return dict(_restored(typed, known, known if hidden is None else hidden, field))
     except KeyError:
         raise BadInput(
             f"{MASK} stands for a secret that is not known here.", remedy="Type the secret.", field=field
@@ -161,7 +162,7 @@ def _argument(values: Sequence[Any], n: int) -> str:
     return ""
 
 
-def _restored(typed: Any, known: Any, hidden: Any) -> Any:
+def _restored(typed: Any, known: Any, hidden: Any, at: str) -> Any:
     if typed == MASK:
         if known is _ABSENT:
             raise KeyError(MASK)
@@ -169,12 +170,19 @@ def _restored(typed: Any, known: Any, hidden: Any) -> Any:
     if isinstance(typed, Mapping):
         before, seen = (known, hidden) if _are(Mapping, known, hidden) else ({}, {})
         return {
-            name: _restored(value, before.get(name, _ABSENT), seen.get(name, _ABSENT)) for name, value in typed.items()
+            name: _restored(value, before.get(name, _ABSENT), seen.get(name, _ABSENT), f"{at}.{name}")
+            for name, value in typed.items()
         }
-    if isinstance(typed, list):
-        alike = _are(list, known, hidden) and len(known) == len(typed)
-        items = zip(known, hidden, strict=True) if alike else [(_ABSENT, _ABSENT)] * len(typed)
-        return [_restored(value, *item) for value, item in zip(typed, items, strict=True)]
+    if isinstance(typed, list) and masks_in(typed):
+        if not _are(list, known, hidden) or not masks_in(hidden):
+            raise KeyError(MASK)
+        if typed != hidden:
+            raise BadInput(
+                f"{at} holds a secret, and is not as it was shown.",
+                remedy="Leave the list as it was shown, or type all of it anew.",
+                field=at.partition(".")[0],
+            )
+        return known
     return typed
 
 

@@ -57,7 +57,8 @@ def with_known(changes: Mapping[str, Any], before: Mapping[str, Any], secrecy: S
     if isinstance(found.get("parameters"), Mapping):
         found["parameters"] = restored(found["parameters"], known, secrecy.masked(known, before))
     if isinstance(found.get("options"), Mapping):
-        found["options"] = restored(found["options"], before.get("options") or {}, field="options")
+        options = before.get("options") or {}
+        found["options"] = restored(found["options"], options, shown_options(options), field="options")
     if "target" in found and before.get("target") and found["target"] == shown_target(before):
         found["target"] = before["target"]
     return found

@@ -125,7 +125,7 @@ def test_a_secret_that_is_null_comes_back_as_null() -> None:
     hidden = {"pin": MASK, "deep": {"pins": [MASK, MASK]}}
     assert restored(hidden, known, hidden) == known
     for typed in ({"other": MASK}, {"deep": {"other": MASK}}, {"deep": {"pins": [MASK]}}, {"pin": {"inner": MASK}}):
-        with pytest.raises(BadInput, match="not known here"):
+        with pytest.raises(BadInput, match=r"not known here|deep\.pins holds a secret, and is not as it was shown"):
             restored(typed, known, hidden)
 
 
@@ -246,7 +246,7 @@ BESIDE: dict[str, dict[str, Any]] = {
     "another user": {**NESTED, "auth": {"user": "svc2", "password": MASK}},
     "the user alone": {"auth": {"user": "svc", "password": MASK}},
     "something added": {**NESTED, "auth": {"user": "svc", "more": 1, "password": MASK}},
-    "one item of a list": {**NESTED, "pins": [{"pin_token": MASK}, {"pin_token": "9"}]},
+    "a list as shown": {**NESTED, "pins": [{"pin_token": MASK}, {"pin_token": MASK}]},
     "the whole of it": {"auth": MASK},
     "all as shown": masked(NESTED),
 }
