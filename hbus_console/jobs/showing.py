@@ -39,6 +39,8 @@ _ABSENT = object()
 _WORD = re.compile(r"[A-Z]*[a-z]+|[A-Z]+|[0-9]+")
 #: Headers that say what is asked for or sent, in small letters: these may be seen.
 _PLAIN_HEADERS = frozenset({"accept", "accept-encoding", "accept-language", "content-type", "user-agent"})
+#: Options that list files; the arguments of a program are listed too, and each of them may be a secret.
+_PLAIN_LISTS = frozenset({"py_files"})
 #: How many schemas are looked at for one answer. Enough for all that a hand writes, and a few hundredths of a second.
 MOST_STEPS = 50_000
 
@@ -68,14 +70,9 @@ def looked_through(parameters: Mapping[str, Any], *schemas: Schema, most: int = 
 
 def shown_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """``options`` for who may not change them. What has names that somebody chose (headers, an environment, settings)
-    shows these alone: no list of telling names is ever whole.
+    shows these alone: no list of telling names is ever whole. Nor is there one of arguments that tell.
     """
-    return {
-        name: {key: each if key.lower() in _PLAIN_HEADERS else MASK for key, each in value.items()}
-        if isinstance(value, Mapping)
-        else value
-        for name, value in masked(options).items()
-    }
+    return {name: _shown_option(name, value) for name, value in masked(options).items()}
 
 
 def is_secret(name: str, schema: Schema, root: Schema | None = None) -> bool:
@@ -130,6 +127,12 @@ def restored(
         raise BadInput(
             f"{MASK} stands for a secret that is not known here.", remedy="Type the secret.", field=field
         ) from None
+
+
+def _shown_option(name: str, value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: each if key.lower() in _PLAIN_HEADERS else MASK for key, each in value.items()}
+    return MASK if isinstance(value, list) and value and name not in _PLAIN_LISTS else value
 
 
 def _says_so(name: str, spoken: Spoken) -> bool:
