@@ -32,7 +32,9 @@ _SECRET_NAMES = (
     "authorization",
 )
 #: Words of the names of single values that say so: parts of other words do not, and what they head has its own names.
-_SECRET_WORDS = frozenset({"auth", "cookie", "cvc", "cvv", "otp", "pass"})
+_SECRET_WORDS = frozenset({"auth", "bearer", "cookie", "cvc", "cvv", "otp", "pass"})
+#: What says how a value beside it is called, and that value, in small letters: ``{"name": "DB_PASSWORD", "value": …}``.
+_LABELS, _LABELLED = frozenset({"name", "key"}), frozenset({"value", "values"})
 _COMPOUND = ("object", "array")
 #: Of what is not there: null is a value that may be secret.
 _ABSENT = object()
@@ -143,10 +145,18 @@ def _shown(name: str, value: Any, spoken: Spoken) -> Any:
     if _says_so(name, spoken) or (_hints(name) and not isinstance(value, Mapping | list)):
         return MASK
     if isinstance(value, Mapping):
-        return {key: _shown(key, each, spoken.member(key)) for key, each in value.items()}
+        told = any(_tells(label) or _hints(label) for label in _labels(value).values() if isinstance(label, str))
+        return {
+            key: MASK if told and key.lower() in _LABELLED else _shown(key, each, spoken.member(key))
+            for key, each in value.items()
+        }
     if isinstance(value, list):
-        return [_shown(_argument(value, n) or name, each, spoken.items()) for n, each in enumerate(value)]
+        return [MASK if _is_argument(value, n) else _shown(name, each, spoken.items()) for n, each in enumerate(value)]
     return value
+
+
+def _labels(value: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: each for key, each in value.items() if key.lower() in _LABELS}
 
 
 def _without_credentials(value: Any) -> Any:
@@ -157,12 +167,12 @@ def _without_credentials(value: Any) -> Any:
     return MASK if isinstance(value, str) and redact_text(value) != value else value
 
 
-def _argument(values: Sequence[Any], n: int) -> str:
-    """The name of an argument of a program, where the ``n``-th value follows it."""
-    before, here = values[n - 1] if n else None, values[n]
-    if isinstance(before, str) and before.startswith("--") and not str(here).startswith("-"):
-        return before
-    return ""
+def _is_argument(values: Sequence[Any], n: int) -> bool:
+    """Whether the ``n``-th value follows an argument of a program that tells, whatever it looks like itself."""
+    before = values[n - 1] if n else None
+    return (
+        isinstance(before, str) and before.startswith("-") and "=" not in before and (_tells(before) or _hints(before))
+    )
 
 
 def _restored(typed: Any, known: Any, hidden: Any, at: str) -> Any:
@@ -172,6 +182,9 @@ def _restored(typed: Any, known: Any, hidden: Any, at: str) -> Any:
         return known
     if isinstance(typed, Mapping):
         before, seen = (known, hidden) if _are(Mapping, known, hidden) else ({}, {})
+        if _labels(typed) != _labels(seen) and any(typed[key] == MASK for key in typed if key.lower() in _LABELLED):
+            # Under another label it would be seen in the run.
+            raise KeyError(MASK)
         return {
             name: _restored(value, before.get(name, _ABSENT), seen.get(name, _ABSENT), f"{at}.{name}")
             for name, value in typed.items()

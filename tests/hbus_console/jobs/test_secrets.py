@@ -84,6 +84,9 @@ SAID: dict[str, dict[str, Any]] = {
     "out of it": {"properties": {"pin": {"$ref": "https://example.com/pin"}}},
     "at no schema": {"properties": {"pin": {"$ref": "#/$defs"}}, "$defs": [PIN]},
     "at a place without end": {"properties": {"pin": {"$ref": f"#/allOf/{'9' * 5_000}"}}, "allOf": [{}]},
+    "beside another, as it was written before": {"dependencies": {"hotel": {"properties": {"pin": PIN}}, "n": ["pin"]}},
+    "within a text": {"properties": {"pin": {"contentSchema": {"properties": {"inner": PIN}}}}},
+    "of its names": {"properties": {"pin": {"propertyNames": {"format": "password"}}}},
     "as no text": {"properties": {"pin": {"$ref": 7}}},
 }  # fmt: skip
 
@@ -148,7 +151,7 @@ def test_of_what_stands_in_a_list(schema: dict[str, Any]) -> None:
     "name",
     [
         *("privateKey", "Pass-Phrase", "db_pwd", "accessKey", "Authorization", "API_KEY", "apiKey", "client.secret"),
-        *("db_pass", "signing_key", "auth", "X-Auth", "sessionCookie"),
+        *("db_pass", "signing_key", "auth", "X-Auth", "sessionCookie", "bearer"),
     ],
 )
 def test_a_telling_name_is_enough(name: str) -> None:
