@@ -10,9 +10,9 @@ from engine.bus.context import Context
 from engine.bus.errors import RetryLater, Unrecoverable
 from engine.bus.message import Message, encode
 from engine.core.clock import Clock, SystemClock, to_datetime
-from engine.core.error_text import text_of
 from engine.core.errors import BadInput
 from engine.core.http_client import timed_client
+from engine.core.http_told import told_failure, told_status
 from engine.core.redaction import shown_url
 from engine.core.signing import PASSING, SIGNATURE_HEADER, retry_after_s, sign
 
@@ -72,7 +72,7 @@ class WebhookHandler:
             with self._client.stream("POST", self._url, content=body, headers=headers) as response:
                 self._judge(response)
         except httpx.HTTPError as error:
-            raise WebhookFailed(f"{self._shown}: {text_of(error)}") from None
+            raise WebhookFailed(f"{self._shown}: {told_failure(error)}") from None
 
     def close(self) -> None:
         """Close idle connections."""
@@ -82,7 +82,7 @@ class WebhookHandler:
         status = response.status_code
         if 200 <= status < 300:
             return
-        said = f"{self._shown} answered {status} {response.reason_phrase}".strip()
+        said = f"{self._shown} answered {told_status(status)}"
         if 400 <= status < 500 and status not in PASSING:
             raise Unrecoverable(said)
         wait_s = retry_after_s(response.headers.get("Retry-After", ""), to_datetime(self._clock.now_ms()))

@@ -17,6 +17,7 @@ from engine.core.clock import Clock, SystemClock, to_datetime
 from engine.core.error_text import storable, text_of, words_of
 from engine.core.errors import BadInput
 from engine.core.http_client import Resolve, resolve
+from engine.core.http_told import told_failure, told_status
 from engine.core.signing import PASSING, SIGNATURE_HEADER, retry_after_s, sign
 from hbus_console.alerts import messages
 from hbus_console.alerts.models import Channel, Notification
@@ -120,12 +121,12 @@ def _call(channel: Channel, body: dict[str, Any], key: str, now_ms: int, look_up
             http.stream("POST", channel.url, content=content, headers=headers) as response,
         ):
             status = response.status_code
-            said = f"answered {status} {response.reason_phrase}".strip()
+            said = f"answered {told_status(status)}"
             asked = retry_after_s(response.headers.get("Retry-After", ""), to_datetime(now_ms))
     except BadInput as refused:
         return Answer(False, str(refused))
     except httpx.HTTPError as error:
-        return Answer(False, text_of(error))
+        return Answer(False, told_failure(error))
     except httpx.InvalidURL as error:
         return Answer(False, f"The channel's address is none: {words_of(error)}", final=True)
     if 200 <= status < 300:

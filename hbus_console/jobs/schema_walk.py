@@ -16,8 +16,12 @@ Schema = Mapping[str, Any]
 _HIDDEN = "writeOnly"
 #: Formats of values that are secrets.
 _SECRET_FORMATS = ("password",)
-#: Words of a schema under which there are schemas of the same value.
-_ALSO = ("allOf", "anyOf", "oneOf", "if", "then", "else", "not", "dependentSchemas")
+#: Of a text that holds JSON: nobody looks into it, so what its schema calls secret is hidden with all the rest.
+_PACKED = "contentSchema"
+#: Words of a schema under which there are schemas of the same value by the name of a member that it has.
+_BY_NAME = ("dependentSchemas", "dependencies")
+#: Under which there are others of the same value, and that of its names: what has secret names is hidden whole.
+_ALSO = ("allOf", "anyOf", "oneOf", "if", "then", "else", "not", "propertyNames", *_BY_NAME)
 #: Under which there are those of members without one of their own, and those of items.
 _OTHER_MEMBERS = ("additionalProperties", "unevaluatedProperties")
 _LISTS = ("prefixItems", "items", "contains", "additionalItems", "unevaluatedItems")
@@ -25,7 +29,7 @@ _LISTS = ("prefixItems", "items", "contains", "additionalItems", "unevaluatedIte
 
 def calls_none_secret(schema: Schema, text: str) -> bool:
     """Whether a ``schema``, and the ``text`` of it as JSON, calls nothing secret: then nobody need walk through it."""
-    if any(f'"{word}"' in text for word in (_HIDDEN, *_SECRET_FORMATS)):
+    if any(f'"{word}"' in text for word in (_HIDDEN, _PACKED, *_SECRET_FORMATS)):
         return False
     return not any(f'"{word}"' in text for word in WORDS) or _leads_within(schema)
 
@@ -57,7 +61,8 @@ class Spoken:
         self._places = self._with_all_they_say(places)
         #: Whether one of them says that the value is given and never shown, or it cannot be told what one says.
         self.says_secret = self._lost or any(
-            each.get(_HIDDEN) is True or each.get("format") in _SECRET_FORMATS for each, _ in self._places
+            each.get(_HIDDEN) is True or each.get("format") in _SECRET_FORMATS or _PACKED in each
+            for each, _ in self._places
         )
         self._rest: Spoken | None = None
         self._of_items: Spoken | None = None
@@ -113,7 +118,7 @@ class Spoken:
                 if (under := each.get(word)) is None:
                     continue
                 left.extend(parts(base, *(under if isinstance(under, list) else [under])))
-                if word == "dependentSchemas" and isinstance(under, Mapping):
+                if word in _BY_NAME and isinstance(under, Mapping):
                     left.extend(parts(base, *under.values()))
         return list(found.values())
 

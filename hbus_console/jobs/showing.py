@@ -32,13 +32,17 @@ _SECRET_NAMES = (
     "authorization",
 )
 #: Words of the names of single values that say so: parts of other words do not, and what they head has its own names.
-_SECRET_WORDS = frozenset({"auth", "cookie", "cvc", "cvv", "otp", "pass"})
+_SECRET_WORDS = frozenset({"auth", "bearer", "cookie", "cvc", "cvv", "otp", "pass"})
+#: What says how a value beside it is called, and that value, in small letters: ``{"name": "DB_PASSWORD", "value": …}``.
+_LABELS, _LABELLED = frozenset({"name", "key"}), frozenset({"value", "values"})
 _COMPOUND = ("object", "array")
 #: Of what is not there: null is a value that may be secret.
 _ABSENT = object()
 _WORD = re.compile(r"[A-Z]*[a-z]+|[A-Z]+|[0-9]+")
 #: Headers that say what is asked for or sent, in small letters: these may be seen.
 _PLAIN_HEADERS = frozenset({"accept", "accept-encoding", "accept-language", "content-type", "user-agent"})
+#: Options that list files; the arguments of a program are listed too, and each of them may be a secret.
+_PLAIN_LISTS = frozenset({"py_files"})
 #: How many schemas are looked at for one answer. Enough for all that a hand writes, and a few hundredths of a second.
 MOST_STEPS = 50_000
 
@@ -68,14 +72,9 @@ def looked_through(parameters: Mapping[str, Any], *schemas: Schema, most: int = 
 
 def shown_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """``options`` for who may not change them. What has names that somebody chose (headers, an environment, settings)
-    shows these alone: no list of telling names is ever whole.
+    shows these alone: no list of telling names is ever whole. Nor is there one of arguments that tell.
     """
-    return {
-        name: {key: each if key.lower() in _PLAIN_HEADERS else MASK for key, each in value.items()}
-        if isinstance(value, Mapping)
-        else value
-        for name, value in masked(options).items()
-    }
+    return {name: _shown_option(name, value) for name, value in masked(options).items()}
 
 
 def is_secret(name: str, schema: Schema, root: Schema | None = None) -> bool:
@@ -121,14 +120,21 @@ def restored(
     """``typed`` with each mask as the value that is ``known`` there; raises ``BadInput`` at ``field`` where none is.
 
     ``hidden`` is ``known`` as it is shown, where less of it is: within what is masked whole no mask stands for
-    anything, or the answer would tell which names and how many items there are.
+    anything, or the answer would tell which names and how many items there are. A list with a mask is taken as it was
+    shown and no other way: a schema may compare its items (``uniqueItems``), and would tell a guess from a secret.
     """
     try:
-        return dict(_restored(typed, known, known if hidden is None else hidden))
+        return dict(_restored(typed, known, known if hidden is None else hidden, field))
     except KeyError:
         raise BadInput(
             f"{MASK} stands for a secret that is not known here.", remedy="Type the secret.", field=field
         ) from None
+
+
+def _shown_option(name: str, value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: each if key.lower() in _PLAIN_HEADERS else MASK for key, each in value.items()}
+    return MASK if isinstance(value, list) and value and name not in _PLAIN_LISTS else value
 
 
 def _says_so(name: str, spoken: Spoken) -> bool:
@@ -139,10 +145,18 @@ def _shown(name: str, value: Any, spoken: Spoken) -> Any:
     if _says_so(name, spoken) or (_hints(name) and not isinstance(value, Mapping | list)):
         return MASK
     if isinstance(value, Mapping):
-        return {key: _shown(key, each, spoken.member(key)) for key, each in value.items()}
+        told = any(_tells(label) or _hints(label) for label in _labels(value).values() if isinstance(label, str))
+        return {
+            key: MASK if told and key.lower() in _LABELLED else _shown(key, each, spoken.member(key))
+            for key, each in value.items()
+        }
     if isinstance(value, list):
-        return [_shown(_argument(value, n) or name, each, spoken.items()) for n, each in enumerate(value)]
+        return [MASK if _is_argument(value, n) else _shown(name, each, spoken.items()) for n, each in enumerate(value)]
     return value
+
+
+def _labels(value: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: each for key, each in value.items() if key.lower() in _LABELS}
 
 
 def _without_credentials(value: Any) -> Any:
@@ -153,28 +167,38 @@ def _without_credentials(value: Any) -> Any:
     return MASK if isinstance(value, str) and redact_text(value) != value else value
 
 
-def _argument(values: Sequence[Any], n: int) -> str:
-    """The name of an argument of a program, where the ``n``-th value follows it."""
-    before, here = values[n - 1] if n else None, values[n]
-    if isinstance(before, str) and before.startswith("--") and not str(here).startswith("-"):
-        return before
-    return ""
+def _is_argument(values: Sequence[Any], n: int) -> bool:
+    """Whether the ``n``-th value follows an argument of a program that tells, whatever it looks like itself."""
+    before = values[n - 1] if n else None
+    return (
+        isinstance(before, str) and before.startswith("-") and "=" not in before and (_tells(before) or _hints(before))
+    )
 
 
-def _restored(typed: Any, known: Any, hidden: Any) -> Any:
+def _restored(typed: Any, known: Any, hidden: Any, at: str) -> Any:
     if typed == MASK:
         if known is _ABSENT:
             raise KeyError(MASK)
         return known
     if isinstance(typed, Mapping):
         before, seen = (known, hidden) if _are(Mapping, known, hidden) else ({}, {})
+        if _labels(typed) != _labels(seen) and any(typed[key] == MASK for key in typed if key.lower() in _LABELLED):
+            # Under another label it would be seen in the run.
+            raise KeyError(MASK)
         return {
-            name: _restored(value, before.get(name, _ABSENT), seen.get(name, _ABSENT)) for name, value in typed.items()
+            name: _restored(value, before.get(name, _ABSENT), seen.get(name, _ABSENT), f"{at}.{name}")
+            for name, value in typed.items()
         }
-    if isinstance(typed, list):
-        alike = _are(list, known, hidden) and len(known) == len(typed)
-        items = zip(known, hidden, strict=True) if alike else [(_ABSENT, _ABSENT)] * len(typed)
-        return [_restored(value, *item) for value, item in zip(typed, items, strict=True)]
+    if isinstance(typed, list) and masks_in(typed):
+        if not _are(list, known, hidden) or not masks_in(hidden):
+            raise KeyError(MASK)
+        if typed != hidden:
+            raise BadInput(
+                f"{at} holds a secret, and is not as it was shown.",
+                remedy="Leave the list as it was shown, or type all of it anew.",
+                field=at.partition(".")[0],
+            )
+        return known
     return typed
 
 

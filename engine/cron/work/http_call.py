@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 
 from engine.core.clock import Clock, SystemClock, to_datetime, to_rfc3339
-from engine.core.error_text import text_of
+from engine.core.http_told import told_failure, told_status
 from engine.core.redaction import redact_text, shown_url
 from engine.core.secret_values import SecretValues
 from engine.core.signing import PASSING, SIGNATURE_HEADER, retry_after_s, sign
@@ -63,8 +63,8 @@ def call_http(
         with client.stream(target.method, url, content=body or None, headers=headers) as answer:
             began = _beginning(answer, context.secrets)
     except httpx.HTTPError as error:
-        return WorkOutcome(False, f"{shown_url(target.url)}: {text_of(error, secrets=context.secrets)}")
-    said = f"{shown_url(target.url)} answered {answer.status_code} {answer.reason_phrase}".strip()
+        return WorkOutcome(False, f"{shown_url(target.url)}: {told_failure(error, context.secrets)}")
+    said = f"{shown_url(target.url)} answered {told_status(answer.status_code)}"
     context.log.write(f"{said}\n{began}\n")
     if answer.is_success:
         return WorkOutcome(True, summary=said)

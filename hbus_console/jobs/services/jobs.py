@@ -23,7 +23,13 @@ from hbus_console.jobs.models import FormerJob, Job, JobCursor, JobRun, JobVersi
 from hbus_console.jobs.rights import identity_of
 from hbus_console.jobs.services.draft import SETTINGS, JobDraft, checked, refuse_another_place, snapshot
 from hbus_console.jobs.services.secrecy import Secrecy, secrecy_of
-from hbus_console.jobs.services.secrets import forget_secrets, refuse_carrying, shown_settings, with_known
+from hbus_console.jobs.services.secrets import (
+    arguments_of,
+    forget_secrets,
+    refuse_carrying,
+    shown_settings,
+    with_known,
+)
 from hbus_console.jobs.services.work import WORK_SETTINGS, check_work
 from hbus_console.jobs.tags import keep_tags
 from hbus_console.jobs.undecided import tell_undecided
@@ -268,7 +274,8 @@ def told_change(
     secrecy = secrecy.also(after)
     shown, was = shown_settings(after, secrecy), shown_settings(before, secrecy)
     hides = ("parameters", "options", "target")
-    if typed or any(before[name] != after[name] and was[name] == shown[name] for name in hides):
+    unseen = any(before[name] != after[name] and was[name] == shown[name] for name in hides)
+    if typed or unseen or arguments_of(before) != arguments_of(after):
         shown["masked"] = "changed"
     return was, shown
 

@@ -1,11 +1,12 @@
 """The secrets of a job: kept where they are shown masked, told to nobody, and carried nowhere else.
 
-Among its parameters they are hidden from everyone. In the address that it calls and among its options they are shown to
-who may change what it does, as in the address of a webhook.
+Among its parameters they are hidden from everyone. In the address that it calls, among the arguments of its program and
+among its options they are shown to who may change what it does, as in the address of a webhook.
 """
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,7 +17,7 @@ from hbus_console.jobs.feature import JOB_EDIT
 from hbus_console.jobs.kinds.names import WorkName
 from hbus_console.jobs.models import Job, JobRun
 from hbus_console.jobs.services.secrecy import Secrecy, secrecy_of
-from hbus_console.jobs.showing import masks_in, restored, shown_options
+from hbus_console.jobs.showing import MASK, masks_in, restored, shown_options
 from hbus_console.jobs.unseen import shown_after
 
 #: Who changes one of these might read the secrets by it: they go elsewhere, or are not called secret any more.
@@ -45,9 +46,28 @@ def shown_to(who: Actor, name: str, settings: Mapping[str, Any], secrecy: Secrec
 
 
 def shown_target(settings: Mapping[str, Any]) -> str:
-    """What it does, without what may be a key of an address, or a secret among the arguments of a program."""
+    """What it does, without what may be a key of an address, and without the arguments of a program.
+
+    Of these each may be a secret, and none has to look like one: no list of patterns is ever whole.
+    """
     target: str = settings["target"]
+    if settings["kind"] == WorkName.COMMAND:
+        program, *arguments = _words(target)
+        return " ".join([shlex.quote(program) if program != MASK else program, *([MASK] if arguments else [])])
     return shown_url(target) if settings["kind"] == WorkName.HTTP else redact_text(target)
+
+
+def arguments_of(settings: Mapping[str, Any]) -> list[str]:
+    """Those of its program, which :func:`shown_target` leaves out; of other work there are none."""
+    return _words(settings["target"])[1:] if settings["kind"] == WorkName.COMMAND else []
+
+
+def _words(line: str) -> list[str]:
+    """The program and its arguments. Where a line cannot be split nobody can say what of it is the program."""
+    try:
+        return shlex.split(line) or [""]
+    except ValueError:
+        return [MASK, line]
 
 
 def with_known(changes: Mapping[str, Any], before: Mapping[str, Any], secrecy: Secrecy) -> dict[str, Any]:
@@ -57,9 +77,14 @@ def with_known(changes: Mapping[str, Any], before: Mapping[str, Any], secrecy: S
     if isinstance(found.get("parameters"), Mapping):
         found["parameters"] = restored(found["parameters"], known, secrecy.masked(known, before))
     if isinstance(found.get("options"), Mapping):
-        found["options"] = restored(found["options"], before.get("options") or {}, field="options")
+        options = before.get("options") or {}
+        found["options"] = restored(found["options"], options, shown_options(options), field="options")
     if "target" in found and before.get("target") and found["target"] == shown_target(before):
         found["target"] = before["target"]
+    elif found.get("kind", before.get("kind")) == WorkName.COMMAND and MASK in str(found.get("target", "")):
+        raise BadInput(
+            f"{MASK} stands for arguments that are not known here.", remedy="Type the whole line.", field="target"
+        )
     return found
 
 

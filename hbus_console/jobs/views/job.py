@@ -23,6 +23,7 @@ from hbus_console.audit.trail import visible
 from hbus_console.jobs.feature import JOB_DELETE, JOB_EDIT, JOB_PAUSE, JOB_RUN
 from hbus_console.jobs.following import followers_seen, read_after
 from hbus_console.jobs.kinds.elsewhere import DONE_HERE, LABELS
+from hbus_console.jobs.kinds.names import WorkName
 from hbus_console.jobs.known import schedule_of
 from hbus_console.jobs.models import Job, JobRun, PingAddress
 from hbus_console.jobs.narrowing import narrowed
@@ -179,6 +180,8 @@ def _told(who: Actor, row: Job, secrecy: Secrecy) -> list[tuple[str, str]]:
             value = values[each.name]
             meant = dict(getattr(each, "options", ())).get(value) if isinstance(value, str) else None
             shown = each.reads(value) or meant or each.shown(value)
+            if each.name == "target" and value != row.target and row.kind == WorkName.COMMAND:
+                shown = f"{shown} (its arguments are for who may change the job)"
             told.append((labels.get(each.name, each.label), "" if shown in (None, "") else str(shown)))
     return told
 

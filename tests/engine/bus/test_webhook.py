@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import partial
+from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -33,6 +34,7 @@ class Partner(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Answer)
         self.status = 200
+        self.phrase: str | None = None
         self.headers: dict[str, str] = {}
         self.body = b"secret words of the partner"
         self.hang = threading.Event()
@@ -51,7 +53,7 @@ class _Answer(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         self.server.got.append((dict(self.headers), body))
         self.server.hang.wait(10)
-        self.send_response(self.server.status)
+        self.send_response(self.server.status, self.server.phrase)
         for name, value in self.server.headers.items():
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(self.server.body)))
@@ -126,7 +128,8 @@ def test_any_2xx_settles(hook: WebhookHandler, partner: Partner, status: int) ->
 @pytest.mark.parametrize("status", [400, 401, 404, 410, 422])
 def test_client_errors_are_final(hook: WebhookHandler, partner: Partner, status: int) -> None:
     partner.status = status
-    with pytest.raises(Unrecoverable, match=f"answered {status}"):
+    partner.phrase = "by its own words"
+    with pytest.raises(Unrecoverable, match=rf"answered {status} {HTTPStatus(status).phrase}$"):
         call(hook)
 
 

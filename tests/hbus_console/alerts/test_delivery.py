@@ -39,7 +39,7 @@ class Receiver:
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 receiver.got.append((dict(self.headers.items()), body))
-                self.send_response(receiver.status)
+                self.send_response(receiver.status, "by its own words")
                 for name, value in receiver.headers.items():
                     self.send_header(name, value)
                 self.send_header("Content-Length", "0")

@@ -130,6 +130,37 @@ def test_a_mask_within_what_is_masked_whole_stands_for_nothing(
     assert trigger(operator, NAME, Trigger({"pin": MASK}, "why")).run.parameters == {"pin": secret}
 
 
+UNIQUE = {"properties": {"keys": {"uniqueItems": True, "items": {"properties": {"pin": {}}}}}}
+HELD: dict[str, tuple[dict[str, Any], Callable[[str], list[Any]]]] = {
+    "items": ({**UNIQUE, "writeOnly": False}, lambda guess: [{"pin": MASK}, {"pin": guess}]),
+    "an item more": (UNIQUE, lambda guess: [{"pin": MASK}, {"pin": MASK}, {"pin": guess}]),
+    "within a list": (UNIQUE, lambda guess: [{"pin": MASK}, {"pin": MASK, "list": [guess]}]),
+}
+
+
+@pytest.mark.parametrize(("schema", "typed"), HELD.values(), ids=HELD)
+def test_no_guess_stands_in_a_list_beside_a_mask(
+    make_job: MakeJob, operator: Actor, schema: dict[str, Any], typed: Callable[[str], list[Any]]
+) -> None:
+    """Found by a stranger: ``uniqueItems`` told a right guess from a wrong one, and left no trace."""
+    secret = {"properties": {"keys": {"items": {"properties": {"pin": {"writeOnly": True}}}}}}
+    keys = [{"pin": RIGHT}, {"pin": "0043"}]
+    make_job("http", "https://1.1.1.1/", parameters={"keys": keys}, parameters_schema={"allOf": [schema, secret]})
+    asks: list[Callable[[dict[str, Any]], object]] = [
+        lambda given: foresee(operator, NAME, Trigger(given)),
+        lambda given: trigger(operator, NAME, Trigger(given, "why")),
+        lambda given: change_job(SYSTEM, NAME, {"parameters": given}, "why"),
+    ]
+    for ask in asks:
+        answers = {said(partial(ask, {"keys": typed(guess)})) for guess in (WRONG, RIGHT)}
+        assert len(answers) == 1
+        assert "parameters.keys holds a secret, and is not as it was shown" in answers.pop()
+    shown = {"keys": [{"pin": MASK}, {"pin": MASK}]}
+    assert trigger(operator, NAME, Trigger(shown, "why")).run.parameters == {"keys": keys}
+    anew = {"keys": [{"pin": "1"}, {"pin": "2"}]}
+    assert trigger(operator, NAME, Trigger(anew, "why")).run.parameters == anew
+
+
 def test_what_types_no_secret_still_changes_nothing_and_says_so(job: Job) -> None:
     assert change_job(SYSTEM, NAME, {"parameters": given(MASK, MASK)}, "why").version == 1
     assert change_job(SYSTEM, NAME, {"schedule": job.schedule}, "why").version == 1

@@ -26,6 +26,7 @@ class Partner(ThreadingHTTPServer):
 
     status = 200
     answer = b"thanks"
+    phrase: str | None = None
     headers: dict[str, str] = {}
 
     def __init__(self) -> None:
@@ -44,7 +45,7 @@ class _Answering(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         told = {name.lower(): value for name, value in self.headers.items()}
         self.server.asked.append((self.command, self.path, told, body))
-        self.send_response(self.server.status)
+        self.send_response(self.server.status, self.server.phrase)
         for name, value in self.server.headers.items():
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(self.server.answer)))
@@ -178,3 +179,15 @@ def test_what_is_packed_is_not_unpacked(partner: Partner, client: httpx.Client, 
     context = given()
     assert call_http(context, HttpTarget(partner.url), client, b"s").done
     assert "(its body is packed, and not shown)" in context.log.read()
+
+
+@pytest.mark.parametrize(("status", "told"), [(200, "200 OK"), (404, "404 Not Found"), (599, "599")])
+def test_the_phrase_of_who_answers_is_not_shown(
+    partner: Partner, client: httpx.Client, given: Given, status: int, told: str
+) -> None:
+    """Found by a stranger: the client drops what is not ASCII of it, and then no comparison finds a secret."""
+    partner.status, partner.answer, partner.phrase = status, b"", "caf\u00e9S3CRET"
+    context = given(pin="caf\u00e9S3CRET")
+    outcome = call_http(context, HttpTarget(partner.url), client, b"s")
+    assert (outcome.summary or outcome.reason) == f"{partner.url} answered {told}"
+    assert "S3CRET" not in context.log.read()
