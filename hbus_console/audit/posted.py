@@ -32,9 +32,7 @@ def posted(request: HttpRequest) -> HttpResponse:
     was not done, and will not be: by being told so its key is given up, and the form refused should it still come.
     """
     if FORM_MARK not in request.headers:
-        raise BadInput(
-            f"Only a page of this console asks this, with the header {FORM_MARK}.", remedy="Look at the audit."
-        )
+        raise BadInput(f"This is asked by pages, with {FORM_MARK}.", remedy=f"Send the header {FORM_MARK}.")
     who, key = actor(request), request.POST.get("key", "")
     record = form_posts.found(who, key)
     entries = AuditEntry.objects.filter(correlation_id=f"{CORRELATION}{key}", actor=who.name)
