@@ -7,8 +7,8 @@ The script (``ui/assets/forms.js``) keeps the form until it has the answer. The 
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 from http import HTTPStatus
+from urllib.parse import unquote
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.urls import Resolver404, resolve
@@ -79,9 +79,12 @@ def place(who: Actor, record: IdempotencyRecord) -> str:
     return bytes(record.response).decode() if led else ""
 
 
-def is_at_work(record: IdempotencyRecord) -> bool:
-    """Whether it may still be under way: not answered, and not so old that whoever did it must have died."""
-    return not record.status and record.created_at > datetime.now(UTC) - idempotency.ABANDONED_AFTER
+def give_up(who: Actor, path: str, key: str) -> bool:
+    """Whether the form that ``who`` posts to ``path`` under ``key`` is not carried out any more, however late it comes.
+
+    ``path`` as it stands in an address, so with its escapes.
+    """
+    return idempotency.give_up(who, f"POST {unquote(path)}", key)
 
 
 def entries_precede_acts(record: IdempotencyRecord) -> bool:

@@ -40,6 +40,9 @@ ABANDONED_AFTER = timedelta(seconds=60)
 #: The status of an open key: of its request nobody knows whether it was done. The body is then the request's id, and
 #: after it, a line each, the ids of the tries before it that left something behind.
 OPEN = HTTPStatus.GATEWAY_TIMEOUT.value
+#: The status of a key that was given up before a request came under it, or after that request had died: no answer has
+#: it, and no request is carried out under it any more.
+GIVEN_UP = 1
 #: So begins, while a key is open, what is noted of its first try; the instant follows. An open key has no answer, so
 #: the type of its answer has room for it.
 _FIRST = "first tried "
@@ -89,19 +92,14 @@ def claim(
     """The record of this request's key: fresh (``status == 0``) and ours to fill, or answered before.
 
     ``None`` without a key. Raises :class:`IdempotencyKeyReused` for the same key with another body, ``Conflict``
-    while the first request is still at work and where it may have been done without an answer (``repeat`` says how that
-    is known of what was first tried then), ``Forbidden`` when it was answered and the caller may do less since,
-    ``BadInput`` for a malformed key.
+    while the first request is still at work, once the key was given up, and where it may have been done without an
+    answer (``repeat`` says how that is known of what was first tried then), ``Forbidden`` when it was answered and the
+    caller may do less since, ``BadInput`` for a malformed key.
     """
     key = request.headers.get(HEADER, "")
     if not key:
         return None
-    if not _KEY.fullmatch(key):
-        raise BadInput(
-            f"{HEADER} must be 1 to 128 visible ASCII characters.",
-            remedy="A UUID or ULID is a good choice.",
-            field=HEADER,
-        )
+    _require_key(key)
     route = f"{request.method} {request.path}"
     try:
         body = request.body
@@ -125,11 +123,15 @@ def claim(
     now = datetime.now(UTC)
     if found.created_at < now - KEEP:
         return _taken_over(found, now, digest, rights)
+    if found.status == GIVEN_UP:
+        raise Conflict(
+            "This was given up before it came, so it was not done.", remedy="Send it as a new act.", field=HEADER
+        )
     if found.request_digest != digest:
         raise IdempotencyKeyReused(
             f"This {HEADER} was used before with another body.", remedy="Use a new key for a new request.", field=HEADER
         )
-    if found.status == 0 and found.created_at >= now - ABANDONED_AFTER:
+    if is_at_work(found):
         raise Conflict("The first request with this key is still at work.", remedy="Repeat in a moment.", field=HEADER)
     if found.status == 0 or is_open(found):
         by = repeat(_first_tried(found))
@@ -152,6 +154,35 @@ def claim(
             remedy="It is not done a second time either. Look at what it was about, where you still may.",
         )
     return found
+
+
+def give_up(actor: Actor, route: str, key: str) -> bool:
+    """Whether nothing is carried out under this key from now on; not while a request has it, or was answered.
+
+    Whoever claims the key first has it: this, or the request. It is given up for as long as a key is remembered, which
+    is longer than any request is on its way.
+    """
+    _require_key(key)
+    try:
+        with transaction.atomic():
+            IdempotencyRecord.objects.create(actor=actor.name, route=route, key=key, status=GIVEN_UP)
+        return True
+    except IntegrityError:
+        found = IdempotencyRecord.objects.filter(actor=actor.name, route=route, key=key).first()
+    if found is None or is_answered(found) or is_at_work(found):
+        return False
+    # Conditional on what was read: a repeat may take over what a dead request left.
+    left = IdempotencyRecord.objects.filter(pk=found.pk, created_at=found.created_at, status=found.status)
+    return bool(left.update(created_at=datetime.now(UTC), status=GIVEN_UP, response=b"", content_type=""))
+
+
+def _require_key(key: str) -> None:
+    if not _KEY.fullmatch(key):
+        raise BadInput(
+            f"{HEADER} must be 1 to 128 visible ASCII characters.",
+            remedy="A UUID or ULID is a good choice.",
+            field=HEADER,
+        )
 
 
 def _request_id() -> bytes:
@@ -220,7 +251,12 @@ def is_open(record: IdempotencyRecord) -> bool:
 
 def is_answered(record: IdempotencyRecord) -> bool:
     """Whether its response is an answer. Until then, and while the key is open, it is the request's id."""
-    return bool(record.status) and not is_open(record)
+    return record.status not in (0, GIVEN_UP) and not is_open(record)
+
+
+def is_at_work(record: IdempotencyRecord) -> bool:
+    """Whether it may still be under way: not answered, and not so old that whoever did it must have died."""
+    return not record.status and record.created_at >= datetime.now(UTC) - ABANDONED_AFTER
 
 
 def is_for(record: IdempotencyRecord, actor: Actor) -> bool:

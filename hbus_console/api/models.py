@@ -12,7 +12,8 @@ class IdempotencyRecord(models.Model):
     route = models.CharField(max_length=300)
     key = models.CharField(max_length=128)
     request_digest = models.CharField(max_length=64)
-    #: 0 while the first request is still at work; 5xx: it has ended, and nobody knows whether it was done.
+    #: 0 while the first request is still at work; 5xx: it has ended, and nobody knows whether it was done; 1: given up,
+    #: so that none that comes under it is carried out.
     status = models.PositiveIntegerField(default=0)
     #: Until then, and while nobody knows what became of the request: its id.
     response = models.BinaryField(default=b"")

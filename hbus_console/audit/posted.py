@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_GET
+from django.views.decorators.csrf import csrf_exempt
+from django.views.decorators.http import require_POST
 
+from engine.core.errors import BadInput
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import SOMEWHERE
-from hbus_console.access.web import actor, console_view
+from hbus_console.access.web import FORM_MARK, actor, console_view
 from hbus_console.api import form_posts, idempotency
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.outcomes import ActOutcome, outcomes
@@ -17,20 +19,24 @@ from hbus_console.audit.outcomes import ActOutcome, outcomes
 CORRELATION = "form-"
 
 
+# Whoever has signed in again in another tab has another token, and asks all the same; other sites cannot set the mark.
+@csrf_exempt
 @never_cache
-@require_GET
+@require_POST
 @console_view(VIEW, resource=SOMEWHERE, stream=True)
 def posted(request: HttpRequest) -> HttpResponse:
-    """``state`` of the form that this person posted under ``key``, and the ``location`` that it led to.
+    """``state`` of the form that this person posted to ``path`` under ``key``, and the ``location`` that it led to.
 
     ``done``: it left an entry in the audit log that proves it. ``answered``: it was answered, and left none.
     ``working``: it may be under way. ``unknown``: it was begun, and nobody knows whether it was done. ``nothing``: it
-    was not done, and will not be.
+    was not done, and will not be: by being told so its key is given up, and the form refused should it still come.
     """
-    who, key = actor(request), request.GET.get("key", "")
-    record = form_posts.found(who, key) if key else None
+    if FORM_MARK not in request.headers:
+        raise BadInput(f"This is asked by pages, with {FORM_MARK}.", remedy=f"Send the header {FORM_MARK}.")
+    who, key = actor(request), request.POST.get("key", "")
+    record = form_posts.found(who, key)
     entries = AuditEntry.objects.filter(correlation_id=f"{CORRELATION}{key}", actor=who.name)
-    became = set(outcomes(entries).values()) if key else set()
+    became = set(outcomes(entries).values())
     answered = record is not None and idempotency.is_answered(record)
     # Where entries precede their acts, one proves its act once the request was answered and told no other outcome.
     proves = record is None or answered or not form_posts.entries_precede_acts(record)
@@ -38,9 +44,11 @@ def posted(request: HttpRequest) -> HttpResponse:
         state = "done"
     elif answered:
         state = "answered"
-    elif record is not None and form_posts.is_at_work(record):
+    elif record is not None and idempotency.is_at_work(record):
         state = "working"
+    elif became & {ActOutcome.WRITTEN, ActOutcome.UNKNOWN}:
+        state = "unknown"
     else:
-        state = "unknown" if became & {ActOutcome.WRITTEN, ActOutcome.UNKNOWN} else "nothing"
+        state = "nothing" if form_posts.give_up(who, request.POST.get("path", ""), key) else "working"
     location = form_posts.place(who, record) if record is not None else ""
     return JsonResponse({"state": state, "location": location})

@@ -1,4 +1,7 @@
-"""What moves: ``nodes`` with every heartbeat, ``roles`` with how the roles stand."""
+"""What moves: ``nodes`` with every heartbeat, ``roles`` with how the roles stand, ``store`` as it goes and comes back.
+
+Nothing is as a reload would show it while the store is away: each look at it may find it back.
+"""
 
 from __future__ import annotations
 
@@ -14,4 +17,5 @@ def cells(now_ms: int, scopes: tuple[str, ...]) -> LiveCells:
     found, error = ([], store.error) if store.error else once_a_poll(services.living)
     roles = services.roles(found, store, once_a_poll(probes.database_states), scopes)
     stamps = tuple((node.name, node.silent, node.stamp_ms) for node in found)
-    return LiveCells(marks={"nodes": (stamps, error), "roles": tuple(roles)})
+    marks = {"nodes": (stamps, error), "roles": tuple(roles), "store": bool(store.error)}
+    return LiveCells(stale=store.away if store.error else "", marks=marks)

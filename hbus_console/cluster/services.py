@@ -30,6 +30,7 @@ from hbus_console.registry.loading import features, resolve
 from hbus_console.supervisor import roles as supervised
 from hbus_console.supervisor import status
 from hbus_console.supervisor.roles import SupervisedRole
+from hbus_console.supervisor.state import NOT_READY, READY
 from hbus_console.ui.formats import listed, size
 
 #: Evidence dropped within so long is still worth saying.
@@ -144,7 +145,7 @@ def cluster(who: Actor, clock: Clock | None = None) -> Cluster:
     scopes = visible_scopes(who)
     return Cluster(
         roles=roles(found, store, databases, scopes),
-        processes=[replace(line, last_error=said(line.last_error, scopes)) for line in now.lines],
+        processes=[replace(_asked_now(line, store), last_error=said(line.last_error, scopes)) for line in now.lines],
         memory=now.memory,
         store=store,
         databases=databases,
@@ -158,15 +159,23 @@ def cluster(who: Actor, clock: Clock | None = None) -> Cluster:
     )
 
 
+def _asked_now(line: status.ProcessLine, store: probes.StoreState) -> status.ProcessLine:
+    """The embedded store as it is now: the supervisor asks it again only after some seconds."""
+    if line.role != "store" or line.state != READY or not store.error:
+        return line
+    return replace(line, state=NOT_READY if store.condition else "does not answer")
+
+
 def said(error: str, scopes: Sequence[str]) -> str:
     """What went wrong, for a reader of ``scopes``: whoever may not see every topic hears that something did."""
     return error if GLOBAL in scopes or not error else UNSAID
 
 
 def living(clock: Clock | None = None) -> tuple[list[Node], str]:
-    """The nodes, or none and why they could not be read."""
+    """The nodes, or none and why they could not be read. What died on this machine is silent from then on."""
     try:
-        return read_nodes(probes.client(), settings.HBUS_PREFIX, clock or SystemClock()), ""
+        stamped = read_nodes(probes.client(), settings.HBUS_PREFIX, clock or SystemClock())
+        return status.without_the_dead(settings.STATE, stamped), ""
     except (redis.RedisError, ConfigurationError) as error:
         return [], words_of(error) or class_of(error)
 

@@ -7,6 +7,7 @@ anew that stays so. Whatever answers, be it that it reads its log, takes no writ
 from __future__ import annotations
 
 import http.client
+import time
 
 import msgspec
 import psutil
@@ -27,8 +28,11 @@ class Deaf(str):
     __slots__ = ()
 
 
-#: What :func:`node_beats` says of a process that lives and whose loop stands still.
-SILENT = Deaf("has stopped stamping: its loop stands still")
+#: What :func:`node_beats` says of a process that lives and whose stamps are old while the store answers.
+SILENT = Deaf("has stopped stamping: it stands still, or does not reach the store")
+#: And after the store was away, for as long as a process may need to stamp again. Not deaf: nobody could stamp.
+NOT_AGAIN = "has not stamped since the store answers again"
+_STAMPS_AGAIN_S = 10.0
 #: And of one whose loop has not turned once, or whose stamps the store has lost.
 UNSTAMPED = Deaf("has not stamped yet")
 
@@ -117,9 +121,18 @@ def node_beats(at: Installation, slot: int, pid: int) -> str:
             client.ping()
             found = [node for node in read_nodes(client, at.prefix, SystemClock()) if node.pid == pid]
     except redis.ResponseError:
+        _away_s[at.store_url] = time.monotonic()
         return "cannot stamp: the store takes no writes"
     except redis.RedisError as error:
+        _away_s[at.store_url] = time.monotonic()
         return f"cannot ask the store: {words_of(error)}"
     if not found:
         return UNSTAMPED
-    return SILENT if found[0].silent else ""
+    if not found[0].silent:
+        return ""
+    away_s = _away_s.get(at.store_url)
+    return NOT_AGAIN if away_s is not None and time.monotonic() - away_s < _STAMPS_AGAIN_S else SILENT
+
+
+#: By its address, when (monotonic seconds) the store last failed to answer, or to take a stamp.
+_away_s: dict[str, float] = {}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import psutil
 
 from engine.core.clock import Clock
 from hbus_console.nodes.clocks import ClockDifference
@@ -91,14 +93,20 @@ def collect(folder: Path, nodes: Sequence[Node], clock: Clock, *, clock_alarm_ms
                 last_error="",
             )
         )
-    own = set()
+    own, here = set(), socket.gethostname()
+    slots = set()
     for role in snapshot.roles if snapshot is not None else ():
         own.add(role.pid)
+        slots.add((role.role, str(role.slot)))
         line = _own_line(role, running, now_ms)
         stamped = next((node for node in nodes if (node.pid, node.role) == (role.pid, role.role)), None)
         lines.append(_with_clock(line, stamped, clock_alarm_ms))
     lines.extend(
-        _with_clock(_line_of_node(node, now_ms), node, clock_alarm_ms) for node in nodes if node.pid not in own
+        _with_clock(_line_of_node(node, now_ms), node, clock_alarm_ms)
+        for node in nodes
+        if node.pid not in own
+        # Of what the supervisor has started anew it tells itself.
+        and not (node.silent and running and node.host == here and (node.role, node.slot) in slots)
     )
     return Status(
         running=running,
@@ -106,6 +114,30 @@ def collect(folder: Path, nodes: Sequence[Node], clock: Clock, *, clock_alarm_ms
         store=snapshot.store if snapshot is not None else "",
         lines=lines,
     )
+
+
+def without_the_dead(folder: Path, nodes: Sequence[Node]) -> list[Node]:
+    """``nodes``, silent where the kernel knows of no such process any more: a stamp looks fresh for seconds after that.
+
+    Only of what the supervisor of ``folder`` starts: of another machine, or a container, this kernel knows nothing.
+    """
+    snapshot = state.read(folder)
+    own = {(role.role, str(role.slot)) for role in snapshot.roles} if snapshot is not None else set()
+    here = socket.gethostname()
+    return [
+        replace(node, silent=True)
+        if not node.silent and node.host == here and (node.role, node.slot) in own and _is_dead(node)
+        else node
+        for node in nodes
+    ]
+
+
+def _is_dead(node: Node) -> bool:
+    # That its number belongs to another already is not looked for: a clock that was set would make that up.
+    try:
+        return psutil.Process(node.pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
 def _own_line(role: state.RoleState, running: bool, now_ms: int) -> ProcessLine:

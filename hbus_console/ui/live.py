@@ -106,7 +106,10 @@ def event(told: Iterable[LiveCells]) -> dict[str, object]:
         for part in told:
             columns = part.rows.get(row, part.blank.get(kind, {}))
             texts |= {f"{row}/{column}": text for column, text in columns.items()}
-    return {"texts": texts, "stale": " ".join(part.stale for part in told if part.stale)}
+    reasons = list(dict.fromkeys(part.stale for part in told if part.stale))
+    # One feature may say with more words what another says as well.
+    stale = [why for why in reasons if not any(why != other and why in other for other in reasons)]
+    return {"texts": texts, "stale": " ".join(stale)}
 
 
 Look = Callable[[int, Scopes], Iterable[LiveCells]]

@@ -20,7 +20,7 @@ _TONES: dict[str, str] = {
     ),
     "bad": (
         "dead failed failing down hung breaker-open breaker-probing no-handler no-consumer lost store-lost ownerless "
-        "broken refused revoked exited crashed gone error nowhere deactivated"
+        "broken refused revoked exited crashed gone error nowhere deactivated does-not-answer"
     ),
     "act": "granted changed acknowledged revealed",
     "info": "queued settling new leased in-flight duplicate deduplicated",

@@ -141,3 +141,30 @@ def test_what_hbus_refuses_under_the_same_key_is_said_in_its_words(page: Page, s
     anew.click()
     expect(page.locator(".said")).to_contain_text(f"Desk of {state} can now own")
     assert len(set(keys)) == len(keys) == 2
+
+
+LOSE_THE_NEXT_ANSWER = """() => {
+  const real = window.fetch;
+  window.fetch = (address, asked) => {
+    if (asked?.method !== "POST") return real(address, asked);
+    window.fetch = real;
+    real(address, asked);
+    return Promise.reject(new TypeError("lost"));
+  };
+}"""
+
+
+def test_what_is_said_to_be_undone_stays_so_when_the_form_comes_late(page: Page) -> None:
+    delayed: list[Route] = []
+    keys = keys_sent(page, lambda route, number: delayed.append(route) if number == 1 else route.continue_())
+    # The connection is lost for the script alone: what it sent is still on its way.
+    page.evaluate(LOSE_THE_NEXT_ANSWER)
+    fill(page, "Late desk")
+    send(page)
+    said = page.locator("#new [data-said]")
+    expect(said).to_contain_text("It was not done", timeout=BACK_MS)
+    (late,) = delayed
+    assert late.fetch(max_redirects=0).status == 409
+    send(page)
+    expect(page.locator(".said")).to_contain_text("Late desk can now own")
+    assert len(set(keys)) == len(keys) == 2

@@ -249,3 +249,36 @@ def test_a_page_that_is_slow_to_be_read_says_that_it_is_behind(
         held.pop().continue_()
     page.context.unroute("**/topics/")
     expect(indicator).to_contain_text("Live", timeout=60_000)
+
+
+#: Has the page hear what the test says instead of the stream.
+HEAR_THE_TEST = "window.SharedWorker = function () { return { port: window.told = { postMessage() {} } }; };"
+
+
+def tell(page: Page, changed: list[str], stale: str = "") -> None:
+    standing = {"texts": {}, "stale": stale, "changed": changed}
+    page.evaluate("standing => window.told.onmessage({ data: { say: 'standing', id: '1', standing } })", standing)
+
+
+def test_a_page_read_while_the_store_was_away_is_read_again_before_it_says_live(
+    console: Console, new_page: Callable[..., Watched]
+) -> None:
+    watched = new_page()
+    page = watched.page
+    page.add_init_script(HEAR_THE_TEST)
+    page.clock.install()
+    page.goto(f"{console.url}/topics/")
+    indicator = page.locator("[data-live-indicator]")
+    tell(page, [])
+    expect(indicator).to_contain_text("Live")
+    # It names nothing that the page shows.
+    tell(page, ["store"])
+    expect(indicator).to_contain_text("Behind")
+    assert "The store went away or came back" in (indicator.get_attribute("title") or "")
+    with page.expect_response("**/topics/"):
+        page.clock.run_for(2_000)
+    # A web process may remember for so long what it read before.
+    expect(indicator).to_contain_text("Behind")
+    with page.expect_response("**/topics/"):
+        page.clock.run_for(2_000)
+    expect(indicator).to_contain_text("Live")

@@ -5,7 +5,8 @@ needs no sign-in, ``SIGNED_IN`` no role. What is not named must be answered 405 
 
 * ``body``: what the method needs to get past its input check, so that permission is what is tested; a callable gets
   the :class:`~tests.hbus_console.access_world.World`.
-* ``keyed=True``: the key that it takes stands in the address: no session, no token of a form.
+* ``keyed=True``: the key that it takes stands in the address: no session, no token of a form. Likewise where a header that no
+  other site can set stands for that token.
 * ``lists=True``: a GET that shows rows of several topics: what lies outside a person's scope must not appear.
 """
 
@@ -156,7 +157,7 @@ TABLE: dict[str, Line] = {
     # --- audit
     "audit/": may(GET="operator", lists=True),
     "audit/verify/": may(POST="operator"),
-    "audit/posted/": may(GET="viewer"),
+    "audit/posted/": may(POST="viewer", keyed=True),
     "audit/export/": may(POST=("governor", {"as": "jsonl"})),
     "audit/<int:seq>/": may(GET="operator"),
     # --- topics, subscriptions, teams

@@ -151,9 +151,15 @@
     if (!location.hash && document.activeElement === document.body) toOutcome();
   }
 
-  async function whatBecame(form, key) {
+  async function whatBecame(form, key, path) {
     try {
-      const answer = await fetch(`${body.dataset.posted}?key=${key}`, { cache: "no-store", redirect: "error" });
+      const answer = await fetch(body.dataset.posted, {
+        method: "POST",
+        body: new URLSearchParams({ key, path }),
+        headers: { "HBUS-Form": "1" },
+        credentials: "same-origin",
+        redirect: "error",
+      });
       if (answer.status === 401) say(form, "warn", "You are signed out. Sign in in another tab: what you typed is kept here, and whether it was done is said then.");
       if (!answer.ok) return null;
       return await answer.json();
@@ -163,13 +169,13 @@
   }
 
   /** Says what became of `key` as soon as that is known. `refused`: why hbus does not do it under this key (again). */
-  async function lost(form, key, button, refused = "") {
+  async function lost(form, key, button, path, refused = "") {
     say(form, "warn", refused ? `${refused} What you typed is kept here.` : "The connection was lost. What you typed is kept here; whether it was done is said as soon as hbus answers.");
     let why = refused;
     for (;;) {
       await new Promise((then) => setTimeout(then, AGAIN_MS));
       if (!form.isConnected) return;
-      const found = await whatBecame(form, key);
+      const found = await whatBecame(form, key, path);
       if (!found) continue;
       const on = found.location || location.pathname + location.search;
       if (found.state === "done") return say(form, "ok", "It was done; only its answer was lost.", "Go on", on);
@@ -181,6 +187,8 @@
       }
       if (found.state === "nothing") {
         if (button) release(button);
+        // Its key is given up: what of it is still on its way is refused.
+        posts.delete(form);
         return say(form, "warn", "It was not done. What you typed is still here: send it again.");
       }
       // Refused because it was under way: what comes of that is no refusal.
@@ -206,7 +214,7 @@
       if (file) text = await answer.blob();
       else text = await answer.text();
     } catch {
-      return lost(form, key, button);
+      return lost(form, key, button, address.pathname);
     }
     const on = answer.headers.get("HBUS-Location");
     if (on !== null) {
@@ -227,7 +235,7 @@
       if (button) release(button);
       return;
     }
-    if (answer.status === 409 && answer.headers.get("Content-Type") === "application/json") return lost(form, key, button, JSON.parse(text).detail);
+    if (answer.status === 409 && answer.headers.get("Content-Type") === "application/json") return lost(form, key, button, address.pathname, JSON.parse(text).detail);
     // A sentence alone is said where it was asked: the page around the form stays as it is, and goes on living.
     const plain = answer.headers.get("Content-Type")?.startsWith("text/plain");
     if (answer.status < 500 && !plain && show(text, address.hash, asked)) return;

@@ -21,6 +21,8 @@
   // Figures are remembered for so long by each web process, so the page may be as much older than its answer.
   const REMEMBERED_MS = 2_500;
   const PATIENCE_MS = 20_000;
+  // Changes when the store goes away or comes back.
+  const STORE = "store";
   // A page nobody looks at leaves the stream.
   const AWAY_MS = 20_000;
 
@@ -37,6 +39,7 @@
       : !standing.connected
         ? standing.begun ? ["waiting", "Reconnecting", "The connection was lost; trying again."] : ["off", "Not live", "Not connected yet."]
         : standing.stale ? ["waiting", "Behind", standing.stale]
+          : doubted > readAt ? ["waiting", "Behind", `The store went away or came back meanwhile; this page is read again. What stands here is of ${clock.format(from)}.`]
           : late() ? ["waiting", "Behind", `Something has changed since, and this page takes long to be read. What stands here is of ${clock.format(from)}.`]
           : shows.length ? ["live", "Live", whole()]
             : ["still", "Still", `Only the figures of the menu move by themselves. What stands here is of ${clock.format(from)}.`];
@@ -165,6 +168,10 @@
   // Since when a change is known that does not stand here, and the first that came while the page was being read.
   let unmet = 0;
   let later = 0;
+  // When what stands here began to be read, and from when on it must be: what was read while the store was away tells of
+  // that, whatever it is about.
+  let readAt = 0;
+  let doubted = 0;
   const late = () => unmet && performance.now() - unmet > LATE_MS;
 
   class Trouble extends Error {}
@@ -190,6 +197,7 @@
     due = false;
     later = 0;
     looked = performance.now();
+    const begun = looked;
     const asked = Date.now();
     const wanted = shows;
     // Meanwhile a form may have been answered: what it shows is newer, and stands nowhere else.
@@ -203,6 +211,8 @@
       document.title = fresh.title;
       began = Number(fresh.body.dataset.began);
       from = asked;
+      readAt = begun;
+      if (doubted > readAt) due = true;
       unmet = later;
       standing.trouble = "";
       standing.gone = false;
@@ -225,7 +235,9 @@
     if (unmet) tell();
     if (!shows.length || busy || leaving || document.hidden) return;
     const since = performance.now() - looked;
-    if (since >= Math.min(MOST_MS, Math.max(due ? LEAST_MS : MOST_MS, took * SHARE))) refresh();
+    // What it took while the store was away is not what it takes.
+    const share = doubted > readAt ? 0 : took * SHARE;
+    if (since >= Math.min(MOST_MS, Math.max(due ? LEAST_MS : MOST_MS, share))) refresh();
   }
 
   // A part of the page asks for all of it anew. Loaded anew, it would take from a person what is in hand.
@@ -240,7 +252,7 @@
   body.addEventListener("hbus:answered", ({ detail }) => {
     shows = [];
     due = false;
-    unmet = later = 0;
+    unmet = later = doubted = 0;
     from = detail.asked;
     standing.trouble = "";
     standing.gone = false;
@@ -254,6 +266,10 @@
       seen = data.id;
       figures(data.standing.texts);
       standing.stale = data.standing.stale;
+      if (data.standing.changed.includes(STORE) && shows.length) {
+        due = true;
+        doubted = performance.now() + REMEMBERED_MS;
+      }
       if (data.standing.changed.some(concerns)) {
         due = true;
         unmet ||= performance.now();

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -14,10 +15,10 @@ from django.test import Client
 
 from engine.core.errors import BadInput
 from hbus_console.access.acts import Role
-from hbus_console.access.permissions import SYSTEM, ScopedRole
+from hbus_console.access.permissions import SYSTEM, Actor, ScopedRole
 from hbus_console.accounts import services
 from hbus_console.accounts.models import User
-from hbus_console.api import idempotency
+from hbus_console.api import form_posts, idempotency
 from hbus_console.api.models import IdempotencyRecord
 from hbus_console.audit.models import AuditEntry
 from hbus_console.teams import services as teams
@@ -48,13 +49,77 @@ def post(client: Client, path: str = "/teams/", key: str = KEY, **form: str) -> 
     return client.post(path, form, headers=marks)  # type: ignore[return-value]
 
 
-def became(client: Client, key: str = KEY) -> Any:
-    return client.get("/audit/posted/", {"key": key}).json()
+def ask(client: Client, key: str = KEY, path: str = "/teams/") -> HttpResponse:
+    asked = {"key": key, "path": path}
+    return client.post("/audit/posted/", asked, headers={"HBUS-Form": "1"})  # type: ignore[return-value]
+
+
+def became(client: Client, key: str = KEY, path: str = "/teams/") -> Any:
+    return json.loads(ask(client, key, path).content)
+
+
+def test_a_form_of_which_nothing_was_told_is_refused_when_it_comes_late(signed_in: SignIn) -> None:
+    client = signed_in()
+    assert became(client) == {"state": "nothing", "location": ""}
+    late = post(client, **TEAM)
+    assert (late.status_code, Team.objects.count()) == (409, 0)
+    assert b"given up" in late.content
+    assert became(client)["state"] == "nothing"
+    assert post(client, key="another", **TEAM).status_code == 204
+
+
+def test_a_form_to_an_address_with_escapes_is_given_up_as_well(signed_in: SignIn) -> None:
+    client = signed_in()
+    assert became(client, path="/teams/caf%C3%A9/")["state"] == "nothing"
+    assert post(client, "/teams/café/", act="remove").status_code == 409
+
+
+def test_a_form_that_came_between_the_look_and_the_giving_up_has_its_key(
+    signed_in: SignIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, look = signed_in(), form_posts.found
+
+    def come_after(who: Actor, key: str) -> IdempotencyRecord | None:
+        before = look(who, key)
+        post(client, "/theme/", theme="dark", next="/")
+        IdempotencyRecord.objects.update(status=0, response=REQUEST)
+        return before
+
+    monkeypatch.setattr(form_posts, "found", come_after)
+    assert became(client, path="/theme/")["state"] == "working"
+    assert IdempotencyRecord.objects.get().status == 0
+
+
+def test_one_who_has_a_key_gives_up_nobody_elses_form(signed_in: SignIn) -> None:
+    assert became(signed_in("operator"))["state"] == "nothing"
+    assert post(signed_in(), **TEAM).status_code == 204
+
+
+def test_what_was_given_up_is_forgotten_with_the_keys(signed_in: SignIn) -> None:
+    became(signed_in())
+    IdempotencyRecord.objects.update(created_at=F("created_at") - idempotency.KEEP - timedelta(seconds=1))
+    assert idempotency.expire() == 1
+
+
+@pytest.mark.parametrize("key", ["", "a b", "x" * 129])
+def test_what_is_no_key_is_not_given_up(signed_in: SignIn, key: str) -> None:
+    assert ask(signed_in(), key).status_code == 400
+    assert not IdempotencyRecord.objects.exists()
+
+
+def test_another_site_cannot_ask(signed_in: SignIn) -> None:
+    asked = signed_in().post("/audit/posted/", {"key": KEY, "path": "/teams/"})
+    assert (asked.status_code, IdempotencyRecord.objects.exists()) == (400, False)
+
+
+def test_a_page_from_before_the_last_sign_in_can_ask(signed_in: SignIn) -> None:
+    client = signed_in()
+    client.handler.enforce_csrf_checks = True
+    assert became(client)["state"] == "nothing"
 
 
 def test_what_was_done_is_told_with_where_it_led(signed_in: SignIn) -> None:
     client = signed_in()
-    assert became(client)["state"] == "nothing"
     done = post(client, **TEAM)
     assert (done.status_code, done["HBUS-Location"]) == (204, "/teams/")
     assert not done.has_header("Location")
@@ -85,8 +150,13 @@ def test_what_was_refused_was_not_done_and_may_be_sent_again(signed_in: SignIn) 
     refused = post(client, act="create", name="", contact="")
     assert refused.status_code >= 400
     assert not IdempotencyRecord.objects.exists()
-    assert became(client)["state"] == "nothing"
     assert post(client, **TEAM).status_code == 204
+
+
+def test_of_what_was_refused_nothing_is_told(signed_in: SignIn) -> None:
+    client = signed_in()
+    post(client, act="create", name="", contact="")
+    assert became(client)["state"] == "nothing"
 
 
 def test_what_left_no_entry_was_answered_at_most(signed_in: SignIn) -> None:
@@ -111,7 +181,9 @@ def test_one_that_may_be_under_way_is_waited_for_and_given_up_in_time(signed_in:
     assert became(client) == {"state": "working", "location": ""}
     record = IdempotencyRecord.objects.get()
     IdempotencyRecord.objects.update(created_at=record.created_at - timedelta(minutes=2))
-    assert became(client) == {"state": "nothing", "location": ""}
+    assert became(client, path="/theme/") == {"state": "nothing", "location": ""}
+    # What a repeat would have taken over.
+    assert post(client, "/theme/", theme="dark", next="/").status_code == 409
 
 
 def test_a_first_try_refused_late_leaves_the_answer_of_its_repeat(
@@ -141,7 +213,8 @@ def test_who_is_not_signed_in_is_led_to_the_door_and_no_key_is_kept(client: Clie
     led = post(client, **TEAM)
     assert (led.status_code, led["HBUS-Location"]) == (204, "/login/")
     assert not IdempotencyRecord.objects.exists()
-    assert client.get("/audit/posted/", {"key": KEY}).status_code == 401
+    assert ask(client).status_code == 401
+    assert not IdempotencyRecord.objects.exists()
 
 
 def test_without_the_mark_a_form_is_answered_as_ever(signed_in: SignIn) -> None:

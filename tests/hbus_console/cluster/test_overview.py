@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from django.conf import settings
@@ -13,7 +18,8 @@ from hbus_console.accounts.models import User
 from hbus_console.cluster import services
 from hbus_console.evidence.models import Notice
 from hbus_console.nodes.beat import NodeBeat
-from hbus_console.nodes.stamps import key
+from hbus_console.nodes.stamps import Node, key
+from hbus_console.supervisor import state, status
 from hbus_console.wiring import store
 from tests.hbus_console.accounts.conftest import MakeUser
 
@@ -106,3 +112,29 @@ def test_while_the_stamps_cannot_be_read_nobody_counts_consumers(page: Client, m
     assert "Nobody knows which consumers run" in html
     assert "0 running" not in html
     assert "Nobody knows how the duties stand" in html
+    assert "".join(html.split()).count('<spanclass="meta">notknown</span>') == 2
+
+
+def test_a_role_that_was_killed_is_not_counted_for_as_long_as_its_stamp_looks_fresh(
+    page: Client, stamped: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(settings, "STATE", tmp_path)
+    role = state.RoleState("consumer", 0, state=state.BACKING_OFF)
+    state.write(tmp_path, state.Snapshot(os.getpid(), 1, "", "", embedded_store=True, roles=[role]))
+    client, name = store.client(), "h:consumer:0"
+    whole = json.loads(client.hget(key(settings.HBUS_PREFIX), name) or b"")
+    with subprocess.Popen([sys.executable, "-c", ""]) as killed:
+        pass
+    client.hset(key(settings.HBUS_PREFIX), name, json.dumps(whole | {"slot": "0", "pid": killed.pid}))
+    (consumers,) = [role for role in page.get("/cluster/").context["cluster"].roles if role.name == "consumer"]
+    assert (consumers.tone, consumers.word) == ("bad", "none alive")
+
+
+def test_a_time_stands_well_behind_what_ends_as_a_sentence(page: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    line = status.ProcessLine("web", "0", "ready", 1, "h", 0, 3, 0, "", "It was away. Start it.", 42)
+    monkeypatch.setattr(status, "collect", lambda *_, **__: status.Status(True, "", "", [line]))
+    failed = {"topic": "a", "group": "g", "last_error": "It was away. Start it.", "last_error_ms": 1}
+    node = Node("h:consumer:0", "consumer", "0", "h", 1, 0, 5_000, False, {"consumers": [failed]})
+    monkeypatch.setattr(services, "living", lambda clock: ([node], ""))
+    html = page.get("/cluster/").content.decode()
+    assert html.count("It was away. Start it. (") == 2

@@ -165,3 +165,24 @@ def test_of_many_duties_that_fail_none_is_left_out(admin_actor: Actor, monkeypat
     told = [each for each in concerns._processes(Look(admin_actor, 1)) if "dut" in each.text]
     assert [each.text for each in told] == [*(f"The duty {name} fails" for name in names[:4]), "2 more duties fail"]
     assert told[-1].note == "duty-4 and duty-5"
+
+
+@pytest.mark.parametrize(
+    ("known", "answer", "shown"),
+    [
+        (("store", "ready"), StoreState("x", error="Timeout"), "does not answer"),
+        (("store", "ready"), StoreState("x", error="it reads its log", condition="reads its log"), "not ready"),
+        (("store", "backing off"), StoreState("x", error="Timeout"), "backing off"),
+        (("store", "ready"), STORE, "ready"),
+        (("web", "ready"), StoreState("x", error="Timeout"), "ready"),
+    ],
+)
+@pytest.mark.django_db(databases=["default", "ledger"])
+def test_a_store_that_does_not_answer_is_not_called_ready_beside_it(
+    admin_actor: Actor, monkeypatch: pytest.MonkeyPatch, known: tuple[str, str], answer: StoreState, shown: str
+) -> None:
+    role, state = known
+    line = status.ProcessLine(role, "0", state, 1, "", 0, 0, 0, "", "")
+    monkeypatch.setattr(status, "collect", lambda *_, **__: status.Status(True, "", "", [line]))
+    monkeypatch.setattr(services.probes, "store_state", lambda: answer)
+    assert [line.state for line in services.cluster(admin_actor).processes] == [shown]

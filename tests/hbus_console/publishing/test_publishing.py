@@ -291,22 +291,25 @@ def test_a_form_sent_again_under_its_key_stores_nothing_twice(
 ) -> None:
     client, transport = signed_in(Role.OPERATOR), bus.transport()
     publish = transport.publish
-    marks = {"HBUS-Form": "1", "Idempotency-Key": "key-1", "X-Correlation-ID": "form-key-1"}
+    path = reverse("publishing:publish")
 
-    def send() -> Any:
+    def send(key: str = "key-2") -> Any:
         form = {"topic": topic.name, "payload": "{}", "priority": "normal", "act": "publish"}
-        return client.post(reverse("publishing:publish"), form, headers=marks)
+        marks = {"HBUS-Form": "1", "Idempotency-Key": key, "X-Correlation-ID": f"form-{key}"}
+        return client.post(path, form, headers=marks)
 
-    def became() -> str:
-        state: str = client.get("/audit/posted/", {"key": "key-1"}).json()["state"]
+    def became(key: str = "key-2") -> str:
+        asked = {"key": key, "path": path}
+        state: str = client.post("/audit/posted/", asked, headers={"HBUS-Form": "1"}).json()["state"]
         return state
 
     with monkeypatch.context() as patched:
         patched.setattr(
             transport, "publish", lambda *_: [Outcome(Status.FAILED, one.message_id, error="full") for one in _[1]]
         )
-        send()
-    assert became() == "nothing"
+        send("key-1")
+    assert became("key-1") == "nothing"
+    assert send("key-1").status_code == 409
     with monkeypatch.context() as patched:
         patched.setattr(
             transport,

@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -151,6 +152,25 @@ def test_a_node_that_has_stopped_is_deaf_and_one_that_cannot_be_asked_for_is_not
     said = probes.node_beats(_installation(tmp_path, store=own_store.url), 0, os.getpid())
     assert said.startswith("cannot ask the store")
     assert not isinstance(said, probes.Deaf)
+
+
+@pytest.mark.usefixtures("_impatient")
+def test_of_a_node_that_could_not_stamp_the_store_is_not_said_that_it_stands_still(
+    tmp_path: Path, own_store: StandaloneStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at, now_s = _installation(tmp_path, store=own_store.url), time.monotonic()
+    with redis.Redis.from_url(own_store.url) as client:
+        NodeBeat(client, "t", name="h:web:0", role="web", clock=ManualClock(SystemClock().now_ms() - 60_000)).beat()
+    assert probes.node_beats(at, 0, os.getpid()) == probes.SILENT
+    os.kill(own_store.pid, signal.SIGSTOP)
+    try:
+        assert probes.node_beats(at, 0, os.getpid()).startswith("cannot ask the store")
+    finally:
+        os.kill(own_store.pid, signal.SIGCONT)
+    said = probes.node_beats(at, 0, os.getpid())
+    assert (said, isinstance(said, probes.Deaf)) == (probes.NOT_AGAIN, False)
+    monkeypatch.setattr(time, "monotonic", lambda: now_s + 60)
+    assert probes.node_beats(at, 0, os.getpid()) == probes.SILENT
 
 
 @contextlib.contextmanager

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import socket
+import subprocess
+import sys
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -11,8 +14,9 @@ import pytest
 from django.core.management import call_command
 
 from engine.core.clock import ManualClock, SystemClock
+from hbus_console.nodes.stamps import Node
 from hbus_console.supervisor import state
-from hbus_console.supervisor.status import collect
+from hbus_console.supervisor.status import collect, without_the_dead
 
 FIVE_MINUTES_MS = 300_000
 
@@ -40,3 +44,39 @@ def test_the_table_says_how_long_ago_it_was(tmp_path: Path, settings: Any) -> No
     with pytest.raises(SystemExit):
         call_command("status", stdout=out)
     assert "does not answer (5 m 0" in out.getvalue()
+
+
+def stamp(pid: int, started_ms: int, *, host: str = "", role: str = "web", silent: bool = False) -> Node:
+    return Node(f"h:{role}:0", role, "0", host or socket.gethostname(), pid, started_ms, started_ms, silent)
+
+
+@pytest.fixture
+def dead() -> int:
+    """The number of a process that has ended."""
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        pass
+    return ended.pid
+
+
+def test_what_died_here_is_silent_while_its_stamp_is_fresh(tmp_path: Path, dead: int) -> None:
+    stood(tmp_path, 0)
+    now_ms = SystemClock().now_ms()
+    lives = stamp(os.getpid(), now_ms)
+    elsewhere = stamp(dead, now_ms, host="elsewhere")
+    not_ours = stamp(dead, now_ms, role="cron")
+    told = without_the_dead(tmp_path, [stamp(dead, now_ms), lives, elsewhere, not_ours])
+    assert [node.silent for node in told] == [True, False, False, False]
+
+
+def test_of_what_is_started_anew_only_the_supervisor_tells(tmp_path: Path, dead: int) -> None:
+    stood(tmp_path, 0, state=state.STARTING)
+    held = state.hold(tmp_path)
+    assert held is not None
+    with held:
+        nodes = [stamp(dead, 1, silent=True), stamp(dead, 1, silent=True, host="elsewhere")]
+        lines = collect(tmp_path, nodes, ManualClock(), clock_alarm_ms=1_000).lines
+    assert [(line.role, line.host, line.state) for line in lines] == [
+        ("supervisor", "", "ready"),
+        ("web", "", "starting"),
+        ("web", "elsewhere", "silent"),
+    ]

@@ -343,3 +343,8 @@ def test_the_stream_of_a_browser_is_named_by_the_person(
     ]
     assert all(names)
     assert names[0] != names[1]
+
+
+def test_what_one_says_with_more_words_is_not_said_twice() -> None:
+    told = [LiveCells(stale="No figure is new. The store is away."), LiveCells(stale="The store is away.")]
+    assert event([*told, *told])["stale"] == "No figure is new. The store is away."
