@@ -97,10 +97,11 @@ class _Scale(NamedTuple):
 
 
 def day(line: DayLine, begin_s: int, now_us: int) -> SafeString:
-    """The line of a job: what ran, what was skipped, what comes, and where now is."""
+    """The line of a job: what ran, what was skipped, what comes, and where now is, if it is in it."""
     scale = _Scale(begin_s, line.span_s)
     drawn = [*_merged(line, scale, now_us), *_apart(line.coming, scale)]
-    now = scale.x(now_us // 1_000_000)
+    now_s = now_us // 1_000_000
+    now = scale.x(now_s)
     bars = format_html_join(
         "", '<rect class="{}" x="{}" y="3" width="{}" height="12" rx="1.5"/>', ((t, x, w) for t, x, w in drawn)
     )
@@ -109,13 +110,14 @@ def day(line: DayLine, begin_s: int, now_us: int) -> SafeString:
     said = line.said or f"{formats.counted(len(line.runs), 'run')}, {formats.num(len(line.coming))} to come"
     return format_html(
         '<svg class="run-day" viewBox="0 0 {} 18" preserveAspectRatio="none" role="img" aria-label="{}">'
-        '<line class="base" x1="0" x2="{}" y1="9" y2="9"/>{}<line class="now" x1="{}" x2="{}" y1="0" y2="18"/></svg>',
+        '<line class="base" x1="0" x2="{}" y1="9" y2="9"/>{}{}</svg>',
         _DAY,
         said,
         _DAY,
         bars,
-        now,
-        now,
+        format_html('<line class="now" x1="{}" x2="{}" y1="0" y2="18"/>', now, now)
+        if begin_s <= now_s <= begin_s + line.span_s
+        else "",
     )
 
 

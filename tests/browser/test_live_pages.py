@@ -8,6 +8,7 @@ import re
 import signal
 import time
 from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
 
 import psutil
 import pytest
@@ -282,3 +283,37 @@ def test_a_page_read_while_the_store_was_away_is_read_again_before_it_says_live(
     with page.expect_response("**/topics/"):
         page.clock.run_for(2_000)
     expect(indicator).to_contain_text("Live")
+
+
+def asked(page: Page, held: list[Route], steps: int = 60) -> Route:
+    """The next reading of the page, after at most so many half seconds of its clock."""
+    for _ in range(steps):
+        page.clock.run_for(500)
+        if held:
+            return held.pop()
+    raise AssertionError("the page was not read again")
+
+
+def test_a_page_that_hung_once_is_read_again_soon(console: Console, new_page: Callable[..., Watched]) -> None:
+    page = new_page().page
+    page.add_init_script(HEAR_THE_TEST)
+    page.clock.install()
+    page.goto(f"{console.url}/topics/")
+    held: list[Route] = []
+    page.route("**/topics/", lambda route: held.append(route))  # noqa: PLW0108 - a builtin takes no mark
+    page.clock.pause_at(datetime.now() + timedelta(hours=1))  # noqa: DTZ005 - the clock of the browser
+    page.evaluate("document.body.addEventListener('hbus:refreshed', () => { document.body.dataset.read = ''; })")
+
+    def read(route: Route) -> None:
+        page.evaluate("delete document.body.dataset.read")
+        route.continue_()
+        expect(page.locator("body[data-read]")).to_have_count(1)
+
+    # The first began before the clock leapt.
+    for _ in range(2):
+        read(asked(page, held))
+    hung = asked(page, held)
+    page.clock.run_for(11_000)
+    read(hung)
+    tell(page, ["topic:anything"])
+    asked(page, held, 3).continue_()

@@ -5,8 +5,8 @@ needs no sign-in, ``SIGNED_IN`` no role. What is not named must be answered 405 
 
 * ``body``: what the method needs to get past its input check, so that permission is what is tested; a callable gets
   the :class:`~tests.hbus_console.access_world.World`.
-* ``keyed=True``: the key that it takes stands in the address: no session, no token of a form. Likewise where a header that no
-  other site can set stands for that token.
+* ``keyed=True``: the key that it takes stands in the address: no session, no token of a form. Likewise where a header
+  that no other site can set stands for that token.
 * ``lists=True``: a GET that shows rows of several topics: what lies outside a person's scope must not appear.
 """
 

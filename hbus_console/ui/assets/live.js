@@ -21,6 +21,8 @@
   // Figures are remembered for so long by each web process, so the page may be as much older than its answer.
   const REMEMBERED_MS = 2_500;
   const PATIENCE_MS = 20_000;
+  // A page that takes longer to be read than this, and than twice the time before, hung.
+  const HUNG_MS = 500;
   // Changes when the store goes away or comes back.
   const STORE = "store";
   // A page nobody looks at leaves the stream.
@@ -164,7 +166,7 @@
   let leaving = false;
   let began = Number(body.dataset.began);
   let looked = performance.now();
-  let took = 0;
+  let took = null;
   // Since when a change is known that does not stand here, and the first that came while the page was being read.
   let unmet = 0;
   let later = 0;
@@ -225,7 +227,9 @@
       standing.trouble = error instanceof Trouble ? error.message : "This page could not be read again; it is tried further.";
       if (!(error instanceof Trouble || error instanceof TypeError || error.name === "TimeoutError")) console.error(error);
     } finally {
-      took = performance.now() - looked;
+      const lasted = performance.now() - looked;
+      // One that hung says little of how long the next one takes.
+      took = took === null ? lasted : Math.min(lasted, Math.max(2 * took, HUNG_MS));
       busy = false;
       tell();
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.cron.slots.steps import OPEN, RunRow, RunState
-from hbus_console.jobs.drawing import tone_of_run
+from hbus_console.jobs.drawing import DayLine, day, tone_of_run
 from hbus_console.jobs.feature import FEATURE
 from hbus_console.jobs.models import JobRun
 from hbus_console.ui.states import tone_of
@@ -38,3 +38,9 @@ def test_a_run_is_late_from_when_it_was_to_begin(run: JobRun, late: int | None) 
     assert run.late_us == late
     row = RunRow(1, "a", 100, RunState.CLAIMED, 0, 1, 0.0, not_before_s=run.not_before_us / S)
     assert row.due_s * S == run.due_us
+
+
+@pytest.mark.parametrize(("now_s", "drawn"), [(0, False), (999, False), (1_000, True), (4_600, True), (4_601, False)])
+def test_now_is_drawn_where_it_lies_in_the_line(now_s: int, drawn: bool) -> None:
+    line = DayLine("close-of-day", (), (2_000,), 3_600)
+    assert ('class="now"' in day(line, 1_000, now_s * 1_000_000)) is drawn

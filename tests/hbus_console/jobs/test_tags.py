@@ -185,6 +185,7 @@ def test_a_page_and_an_endpoint_show_tags_and_set_limits(
     make_job("command", "true", "report")
     page = signed_in(Role.GOVERNOR)
     assert "any number" in page.get("/jobs/tags/").content.decode()
+    assert 'aria-label="Limit database…"' in page.get("/jobs/tags/").content.decode()
     assert page.post("/jobs/tags/database/limit/", {"most_at_once": "3", "reason": "why"}).status_code == 302
     html = page.get("/jobs/?tag=database").content.decode()
     assert ('href="/jobs/close/"' in html, 'href="/jobs/report/"' in html) == (True, False)
