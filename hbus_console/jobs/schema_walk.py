@@ -14,7 +14,9 @@ Schema = Mapping[str, Any]
 
 #: Of a property of a schema: that its value is given and never shown.
 _HIDDEN = "writeOnly"
-#: Formats of values that are secrets.
+#: Also as drafts before the newest say it.
+_REFERRING = (*WORDS, "$recursiveRef")
+#: Formats of values that are secrets, in small letters.
 _SECRET_FORMATS = ("password",)
 #: Of a text that holds JSON: nobody looks into it, so what its schema calls secret is hidden with all the rest.
 _PACKED = "contentSchema"
@@ -29,9 +31,10 @@ _LISTS = ("prefixItems", "items", "contains", "additionalItems", "unevaluatedIte
 
 def calls_none_secret(schema: Schema, text: str) -> bool:
     """Whether a ``schema``, and the ``text`` of it as JSON, calls nothing secret: then nobody need walk through it."""
-    if any(f'"{word}"' in text for word in (_HIDDEN, _PACKED, *_SECRET_FORMATS)):
+    small = text.lower()
+    if any(f'"{word}"'.lower() in small for word in (_HIDDEN, _PACKED, *_SECRET_FORMATS)):
         return False
-    return not any(f'"{word}"' in text for word in WORDS) or _leads_within(schema)
+    return not any(f'"{word}"' in text for word in _REFERRING) or _leads_within(schema)
 
 
 class TooMuch(Exception):
@@ -61,7 +64,7 @@ class Spoken:
         self._places = self._with_all_they_say(places)
         #: Whether one of them says that the value is given and never shown, or it cannot be told what one says.
         self.says_secret = self._lost or any(
-            each.get(_HIDDEN) is True or each.get("format") in _SECRET_FORMATS or _PACKED in each
+            _is_meant(each.get(_HIDDEN)) or str(each.get("format")).lower() in _SECRET_FORMATS or _PACKED in each
             for each, _ in self._places
         )
         self._rest: Spoken | None = None
@@ -111,7 +114,7 @@ class Spoken:
             if key in found:
                 continue
             found[key] = place
-            for word in WORDS:
+            for word in _REFERRING:
                 if word in each:
                     left.extend(self._referred(base, each[word]))
             for word in _ALSO:
@@ -126,6 +129,11 @@ class Spoken:
         targets = _targets(self._references, base, reference)
         self._lost = self._lost or targets is None
         return targets or []
+
+
+def _is_meant(said: Any) -> bool:
+    # A text is no truth value by the standard, and whoever wrote "true" meant it.
+    return said is True or (isinstance(said, str) and said.lower() == "true")
 
 
 def _targets(references: References, base: Schema, reference: Any) -> list[Place] | None:
@@ -146,7 +154,7 @@ def _leads_within(schema: Schema) -> bool:
             left += [(each, base) for each in node]
         for each, inner in parts(base, node):
             left += [(value, inner) for value in each.values()]
-            for word in WORDS:
+            for word in _REFERRING:
                 # A schema that is called so is that of a property of the name.
                 named = word in each and not isinstance(each[word], Mapping | bool)
                 if named and _targets(references, inner, each[word]) is None:
