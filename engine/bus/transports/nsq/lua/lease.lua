@@ -91,7 +91,7 @@ if number > 0 then
   local useless = redis.call('EXISTS', stale) == 1 and redis.call('ZMSCORE', stale, unpack(ids)) or {}
   local settled = redis.call('EXISTS', twice) == 1 and redis.call('ZMSCORE', twice, unpack(ids)) or {}
   local offered = redis.call('EXISTS', again) == 1 and redis.call('HMGET', again, unpack(digests)) or {}
-  local seen = {}
+  local seen, passed = {}, {}
   local failures = redis.call('EXISTS', tries) == 1
   -- Whether its copy was handed out instead.
   local function was_offered(i, id)
@@ -102,13 +102,14 @@ if number > 0 then
     else
       redis.call('HSET', again, digests[i], string.format('%d ', left - 1) .. highest)
     end
-    -- It may come twice.
+    -- It may come twice, with this call as well.
     redis.call('ZADD', stale, now, id)
+    passed[id] = true
     return true
   end
   for i, id in ipairs(ids) do
     local answer = 0
-    if useless[i] or settled[i] or beside[i] then
+    if useless[i] or settled[i] or beside[i] or passed[id] then
       answer = 1
     elseif offered[i] and not known[i] and was_offered(i, id) then
       answer = 1
