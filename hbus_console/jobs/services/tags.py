@@ -42,10 +42,10 @@ class TagStanding:
 
 
 @transaction.atomic
-def set_limit(actor: Actor, tag: str, most_at_once: int, reason: str) -> int:
+def set_limit(actor: Actor, tag: str, most_at_once: int, reason: str, *, was: int | None = None) -> int:
     """Let so many runs of jobs with ``tag`` run at the same time from now on; 0: any number. What runs goes on.
 
-    Raises ``Forbidden``, and ``BadInput`` naming the field.
+    Raises ``Forbidden``, ``BadInput`` naming the field, and ``Outdated`` where the limit is not what it ``was``.
     """
     require(actor, JOB_LIMIT)
     tag = check_tag(tag)
@@ -56,6 +56,7 @@ def set_limit(actor: Actor, tag: str, most_at_once: int, reason: str) -> int:
     if before == most:
         already(tag_subject(tag), f"lets {most} runs run at the same time" if most else "has no limit", "job.limit")
         return most
+    checks.revision(was, before, f"The limit of {tag}")
     TagLimit.objects.update_or_create(tag=tag, defaults={"most_at_once": most})
     changed = {"before": {"most_at_once": before}, "after": {"most_at_once": most}}
     record(actor, "job.limit", tag_subject(tag), reason=reason, **changed)

@@ -28,6 +28,7 @@ def tags(request: HttpRequest) -> HttpResponse:
 def limit(request: HttpRequest, tag: str) -> HttpResponse:
     def do() -> object:
         most = forms.whole(request.POST, "most_at_once")
-        return set_limit(actor(request), tag, most, request.POST.get("reason", ""))
+        was = forms.whole(request.POST, "was") if request.POST.get("was") else None
+        return set_limit(actor(request), tag, most, request.POST.get("reason", ""), was=was)
 
     return act(request, f"The limit of {tag} is set.", do, "jobs:tags")

@@ -125,6 +125,31 @@ def test_a_limit_is_set_once_with_a_trace_by_who_governs_all() -> None:
     assert standing_tags(SYSTEM) == []
 
 
+def test_a_limit_that_somebody_else_has_changed_meanwhile_is_not_written_over(signed_in: Callable[..., Client]) -> None:
+    set_limit(SYSTEM, "database", 3, "it bears three")
+    client = signed_in()
+    sent = {"most_at_once": "9", "reason": "why", "was": "2"}
+    answer = client.post("/jobs/tags/database/limit/", sent)
+    said = (
+        client.get(answer.headers["Location"]).content.decode()
+        if answer.status_code == 302
+        else answer.content.decode()
+    )
+    assert "was changed by somebody else meanwhile" in said
+    assert TagLimit.objects.get().most_at_once == 3
+    client.post("/jobs/tags/database/limit/", {**sent, "was": "3"})
+    assert TagLimit.objects.get().most_at_once == 9
+
+
+def test_who_sees_a_part_is_told_that_a_list_is_empty_as_far_as_they_see(
+    make_job: MakeJob, signed_in: Callable[..., Client]
+) -> None:
+    make_job("http", "https://1.1.1.1/", name="hotel.close")
+    html = signed_in(Role.VIEWER, "billing.*").get("/jobs/").content.decode()
+    assert 'As far as you may see: in <span class="mono">billing.*</span>.' in html
+    assert "As far as you may see" not in signed_in(Role.VIEWER).get("/jobs/tags/").content.decode()
+
+
 def test_who_looks_at_tags_is_told_of_another_limit() -> None:
     set_limit(SYSTEM, "database", 2, "it bears two")
     now_ms = time.time_ns() // 1_000_000

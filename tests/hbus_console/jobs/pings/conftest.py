@@ -72,7 +72,7 @@ class Bell:
             self.offered.extend(step.runs)
 
         act = places(slot_store(), SlotJudge(lambda: HOUR + at), offer, tuple)
-        perform(RunSweeper().sweep({NAME: cron_job(self.job)}), act, SystemClock())
+        perform(RunSweeper().sweep({NAME: cron_job(self.job)}, HOUR + at), act, SystemClock())
 
     def rows(self) -> list[tuple[str, int, str]]:
         """Kind, slot and state of each run, by slot."""
