@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, takewhile
 
@@ -22,11 +22,12 @@ TOGETHER_S = 60
 
 @dataclass(frozen=True)
 class PlannedSlot:
-    """One slot, with the jobs that begin with it or still run then, by how long they usually take."""
+    """One slot, with the jobs that begin with it or still run then, by how long they usually take: it may be itself
+    that does. What never ran has no usual time."""
 
     job: str
     slot: Slot
-    usual_s: float
+    usual_s: float | None
     beside: tuple[str, ...] = ()
 
 
@@ -48,7 +49,7 @@ class Simulation:
         return sum(bool(each.beside) for each in self.planned)
 
 
-def simulate(jobs: Sequence[Job], usual_s: dict[str, float], begin_s: int, end_s: int) -> Simulation:
+def simulate(jobs: Sequence[Job], usual_s: Mapping[str, float | None], begin_s: int, end_s: int) -> Simulation:
     """The slots of ``jobs`` from ``begin_s`` up to ``end_s``, by their time; what is held runs none of them."""
     found = Simulation()
     for job in jobs:
@@ -64,7 +65,7 @@ def simulate(jobs: Sequence[Job], usual_s: dict[str, float], begin_s: int, end_s
         if len(slots) > MOST_OF_ONE:
             found.dense.append(job.name)
             continue
-        found.planned += [PlannedSlot(job.name, slot, usual_s.get(job.name, 0.0)) for slot in slots]
+        found.planned += [PlannedSlot(job.name, slot, usual_s.get(job.name)) for slot in slots]
     found.planned.sort(key=lambda each: (each.slot.at, each.job))
     found.cut = len(found.planned) > MOST_SLOTS
     found.planned = _with_neighbours(found.planned[:MOST_SLOTS])
@@ -73,7 +74,7 @@ def simulate(jobs: Sequence[Job], usual_s: dict[str, float], begin_s: int, end_s
 
 def _with_neighbours(planned: list[PlannedSlot]) -> list[PlannedSlot]:
     starts = [each.slot.at for each in planned]
-    longest = max((each.usual_s for each in planned), default=0.0)
+    longest = max((each.usual_s or 0.0 for each in planned), default=0.0)
     told = []
     for each in planned:
         at = each.slot.at
@@ -81,8 +82,8 @@ def _with_neighbours(planned: list[PlannedSlot]) -> list[PlannedSlot]:
         names = {
             other.job
             for other in near
-            if other.job != each.job
-            and (abs(other.slot.at - at) < TOGETHER_S or other.slot.at < at < other.slot.at + other.usual_s)
+            if (other.job != each.job and abs(other.slot.at - at) < TOGETHER_S)
+            or other.slot.at < at < other.slot.at + (other.usual_s or 0.0)
         }
         told.append(PlannedSlot(each.job, each.slot, each.usual_s, tuple(sorted(names))))
     return told

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from engine.core.errors import HbusError, Unavailable
 from engine.cron.slots.overlap import judged_overlap
 from engine.cron.slots.steps import Beginning, RunRow, RunState
-from hbus_console.access.permissions import Actor, require
+from hbus_console.access.permissions import Actor, allows, require
 from hbus_console.cluster.services import living
 from hbus_console.jobs.columns import Division
 from hbus_console.jobs.feature import JOB_EDIT, JOB_RUN
@@ -57,11 +57,12 @@ def foresee(actor: Actor, name: str, asked: Trigger) -> list[Foresight]:
         refuse_another(actor, known[0], asked)
         return [Foresight("the key", f"has made run {known[0].pk} already: nothing new would run", "warn")]
     checked_parameters(row, asked.parameters)
-    return [*_work(row), *_parts(row, asked.part), *_way(row, asked.part), *_then(actor, row)]
+    return [*_work(actor, row), *_parts(row, asked.part), *_way(row, asked.part), *_then(actor, row)]
 
 
-def _work(row: Job) -> Iterator[Foresight]:
-    yield Foresight("does", f"{KINDS[row.kind].words}: {shown_target(snapshot(row))}")
+def _work(actor: Actor, row: Job) -> Iterator[Foresight]:
+    target = row.target if allows(actor, JOB_EDIT, row.name) else shown_target(snapshot(row))
+    yield Foresight("does", f"{KINDS[row.kind].words}: {target}")
     try:
         acting = actor_named(row.acts_as)
         KINDS[row.kind].check(acting, spec_of(snapshot(row)))

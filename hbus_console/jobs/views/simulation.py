@@ -17,7 +17,7 @@ from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import SOMEWHERE
 from hbus_console.access.web import actor, console_view, field_errors
 from hbus_console.jobs.drawing import DayLine, day
-from hbus_console.jobs.simulating import MOST_JOBS, MOST_SLOTS, Simulation, simulate
+from hbus_console.jobs.simulating import MOST_JOBS, MOST_OF_ONE, MOST_SLOTS, Simulation, simulate
 from hbus_console.jobs.standing import JobFilters, found_jobs, job_rows
 from hbus_console.ui.pages import clock
 from hbus_console.ui.rows import read_filters
@@ -48,14 +48,16 @@ def simulation(request: HttpRequest) -> HttpResponse:
         begin_s, end_s = _span(shown["begin"], shown["days"], shown["zone"], now_ms)
     except BadInput as refused:
         return render(request, "jobs/simulation.html", {**context, "errors": field_errors(refused)}, status=422)
+    wall = ZoneInfo(zone_named(shown["zone"]).name)
     found = found_jobs(who, wanted)
     rows = job_rows(list(found[:MOST_JOBS]), now_ms * 1_000)
-    usual_s = {row.job.name: (row.usual_us or 0) / 1_000_000 for row in rows}
+    usual_s = {row.job.name: row.usual_us / 1_000_000 if row.usual_us else None for row in rows}
     result = simulate([row.job for row in rows], usual_s, begin_s, end_s)
     context |= {
         "result": result,
-        "begin_ms": begin_s * 1_000,
-        "end_ms": end_s * 1_000,
+        # On the wall of the zone that was asked for, whatever that of the reader is.
+        "span": [f"{datetime.fromtimestamp(at, wall):%Y-%m-%d %H:%M}" for at in (begin_s, end_s)],
+        "most_of_one": MOST_OF_ONE,
         "listed": result.planned[:MOST_LISTED],
         "lines": _lines(result, begin_s, end_s),
         "left_out": max(0, found.count() - MOST_JOBS),

@@ -92,6 +92,10 @@ def test_the_audit_log_has_none_and_says_that_they_changed(job: Job) -> None:
     ]
 
 
+def test_a_dry_run_tells_them_to_who_may_change_the_job(job: Job) -> None:
+    assert next(iter(foresee(actor(Role.ADMIN), NAME, Trigger()))).said == f"a program: {job.target}"
+
+
 def test_neither_a_dry_run_nor_a_plan_tells_them(job: Job) -> None:
     assert next(iter(foresee(actor(Role.OPERATOR), NAME, Trigger()))).said == f"a program: {SHOWN}"
     draft = JobDraft(NAME, "ops", "command", "sh S3CRET-2", "0 3 * * *")

@@ -39,6 +39,21 @@ def test_slots_are_told_with_what_runs_beside_them(three: list[Job]) -> None:
     assert simulate(three, {}, BEGIN, BEGIN + DAY).collisions == 0
 
 
+def test_what_runs_longer_than_until_its_next_slot_runs_beside_itself(three: list[Job]) -> None:
+    Job.objects.filter(name="bill").update(schedule="*/30 3 * * *")
+    (bill,) = Job.objects.filter(name="bill")
+    assert [each.beside for each in simulate([bill], {"bill": 1_801.0}, BEGIN, BEGIN + DAY).planned] == [(), ("bill",)]
+    assert simulate([bill], {"bill": 1_800.0}, BEGIN, BEGIN + DAY).collisions == 0
+
+
+def test_what_has_too_many_slots_to_list_is_not_said_to_run_never(
+    three: list[Job], signed_in: Callable[..., Client]
+) -> None:
+    html = signed_in().get("/jobs/simulation/?q=ticks&begin=2027-03-28&days=1").content.decode()
+    assert "Nothing would run" not in html
+    assert "Too many slots to list" in html
+
+
 def test_what_is_held_runs_nothing(three: list[Job]) -> None:
     pause_job(SYSTEM, "close", "a release")
     Job.objects.filter(name="bill").update(team=None)
@@ -52,7 +67,8 @@ def test_the_page_reckons_from_midnight_to_midnight_of_a_zone(
     page = signed_in()
     html = page.get("/jobs/simulation/?begin=2027-03-28&days=1&zone=Europe/Lisbon").content.decode()
     assert "2027-03-28T03:00:00+01:00" in html
-    assert "Too many slots to list" in html
+    assert "2027-03-28 00:00 to 2027-03-29 00:00 in Europe/Lisbon" in html
+    assert "2 slots,\n    and more than 300 of one job" in html
     assert html.count('class="next"') == 2
     for wrong in ("begin=tomorrow", "days=90", "zone=Mars"):
         answer = page.get(f"/jobs/simulation/?{wrong}")
