@@ -93,7 +93,7 @@ def test_the_audit_log_has_none_and_says_that_they_changed(job: Job) -> None:
 
 
 def test_a_dry_run_tells_them_to_who_may_change_the_job(job: Job) -> None:
-    assert next(iter(foresee(actor(Role.ADMIN), NAME, Trigger()))).said == f"a program: {job.target}"
+    assert next(iter(foresee(actor(Role.ADMIN), NAME, Trigger()))).said == f"a program: {LINES[-1]}"
 
 
 def test_neither_a_dry_run_nor_a_plan_tells_them(job: Job) -> None:
