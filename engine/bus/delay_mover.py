@@ -43,7 +43,7 @@ class DelayMover:
 
         What the bus refuses is put back for a minute and logged; what was meant for a topic that was deleted since is
         given up. What its store did not take is put back for a second, and ``Unavailable`` is raised once all others
-        have had their turn: topics of other stores do not wait for it.
+        have had their turn. Others wait for it no longer than its stores take to fail.
         """
         due = self._delays.due(limit)
         by_topic: defaultdict[tuple[str, str], list[Due]] = defaultdict(list)

@@ -157,7 +157,8 @@ def claim(
 
 
 def give_up(actor: Actor, route: str, key: str) -> bool:
-    """Whether nothing is carried out under this key from now on; not while a request has it, or was answered.
+    """Whether nothing is carried out under this key from now on; not while a request has it, which may come to its end
+    however long that takes, or was answered.
 
     Whoever claims the key first has it: this, or the request. It is given up for as long as a key is remembered, which
     is longer than any request is on its way.
@@ -169,7 +170,7 @@ def give_up(actor: Actor, route: str, key: str) -> bool:
         return True
     except IntegrityError:
         found = IdempotencyRecord.objects.filter(actor=actor.name, route=route, key=key).first()
-    if found is None or is_answered(found) or is_at_work(found):
+    if found is None or not (is_open(found) or found.status == GIVEN_UP):
         return False
     # Conditional on what was read: a repeat may take over what a dead request left.
     left = IdempotencyRecord.objects.filter(pk=found.pk, created_at=found.created_at, status=found.status)

@@ -19,6 +19,7 @@ from engine.core.error_text import text_of
 from engine.core.errors import HbusError, OutcomeUnknown
 from engine.core.store.failures import AnswerLost
 from engine.core.subject import Subject
+from hbus_console.access.context import RequestContext, bound
 from hbus_console.access.permissions import Actor
 from hbus_console.audit.models import CAME_TO_NOTHING, FOUND_DONE, OUTCOME_UNKNOWN, AuditEntry, OpenDecision
 from hbus_console.audit.plain import as_stored
@@ -103,7 +104,7 @@ def last_decision(
     for entry in found.iterator(chunk_size=50):
         if entry.action.endswith(CAME_TO_NOTHING):
             void.add((entry.after or {}).get("decision", 0))
-        elif entry.seq not in void and is_it(entry):
+        elif decision_number(entry) not in void and is_it(entry):
             return entry
     return None
 
@@ -175,7 +176,9 @@ def given_up(seq: int, why: str) -> None:
         if is_open and entry is not None:
             actor = Actor(entry.actor, entry.actor_kind)
             decision = StoreDecision(actor, entry.action, entry.subject, entry.reason, entry.before)
-            _record_outcome(decision, entry, OUTCOME_UNKNOWN, why)
+            # Of the request that decided it: whoever asks what became of that finds it.
+            with bound(RequestContext(entry.request_id, entry.correlation_id)):
+                _record_outcome(decision, entry, OUTCOME_UNKNOWN, why)
 
 
 def _tell(decision: StoreDecision, entry: AuditEntry, ending: str, why: str) -> None:

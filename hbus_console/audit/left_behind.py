@@ -8,9 +8,10 @@ from datetime import datetime, timedelta
 from django.db.models import QuerySet
 
 from hbus_console.access.permissions import Actor
-from hbus_console.audit.decisions import outcome_unknown
+from hbus_console.audit.decisions import names_of, outcome_unknown
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.outcomes import ActOutcome, outcomes
+from hbus_console.audit.subjects import about
 
 #: How far a clock may have been set back while the request was at work.
 _STEP = timedelta(hours=1)
@@ -29,8 +30,16 @@ def note_unanswered(actor: Actor, request_ids: Sequence[str], since: datetime) -
     """
     entries = {entry.seq: entry for entry in _entries(actor.name, request_ids, since)}
     for decision, became in outcomes(entries.values()).items():
-        if became is ActOutcome.WRITTEN:
+        if became is ActOutcome.WRITTEN and _is_untold(entries[decision]):
             outcome_unknown(actor, entries[decision], "its request was not answered")
+
+
+def _is_untold(decision: AuditEntry) -> bool:
+    """Whether nobody has told of its outcome, in whatever request."""
+    told = AuditEntry.objects.filter(
+        about(decision.subject), action__in=names_of([decision.action]), seq__gte=decision.seq
+    )
+    return outcomes(told)[decision.seq] is ActOutcome.WRITTEN
 
 
 def _entries(actor: str, request_ids: Sequence[str], since: datetime) -> QuerySet[AuditEntry]:

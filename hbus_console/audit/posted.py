@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt
-from django.views.decorators.http import require_POST
+from django.views.decorators.http import require_http_methods
 
 from engine.core.errors import BadInput
 from hbus_console.access.acts import VIEW
@@ -22,18 +22,20 @@ CORRELATION = "form-"
 # Whoever has signed in again in another tab has another token, and asks all the same; other sites cannot set the mark.
 @csrf_exempt
 @never_cache
-@require_POST
+@require_http_methods(["GET", "POST"])
 @console_view(VIEW, resource=SOMEWHERE, stream=True)
 def posted(request: HttpRequest) -> HttpResponse:
     """``state`` of the form that this person posted to ``path`` under ``key``, and the ``location`` that it led to.
 
     ``done``: it left an entry in the audit log that proves it. ``answered``: it was answered, and left none.
     ``working``: it may be under way. ``unknown``: it was begun, and nobody knows whether it was done. ``nothing``: it
-    was not done, and will not be: by being told so its key is given up, and the form refused should it still come.
+    was not done, and will not be: by being told so its key is given up, and the form refused should it still come. Who
+    only looks (GET, as pages of a release before do) is never told that, and gives up nothing.
     """
     if FORM_MARK not in request.headers:
         raise BadInput(f"This is asked by pages, with {FORM_MARK}.", remedy=f"Send the header {FORM_MARK}.")
-    who, key = actor(request), request.POST.get("key", "")
+    who, asked = actor(request), request.POST or request.GET
+    key = asked.get("key", "")
     record = form_posts.found(who, key)
     entries = AuditEntry.objects.filter(correlation_id=f"{CORRELATION}{key}", actor=who.name)
     became = set(outcomes(entries).values())
@@ -46,9 +48,11 @@ def posted(request: HttpRequest) -> HttpResponse:
         state = "answered"
     elif record is not None and idempotency.is_at_work(record):
         state = "working"
-    elif became & {ActOutcome.WRITTEN, ActOutcome.UNKNOWN}:
+    elif became & {ActOutcome.WRITTEN, ActOutcome.UNKNOWN} or (record is not None and not record.status):
         state = "unknown"
+    elif request.method == "GET":
+        state = "working"
     else:
-        state = "nothing" if form_posts.give_up(who, request.POST.get("path", ""), key) else "working"
+        state = "nothing" if form_posts.give_up(who, asked.get("path", ""), key) else "working"
     location = form_posts.place(who, record) if record is not None else ""
     return JsonResponse({"state": state, "location": location})

@@ -193,7 +193,7 @@ class RunSweeper:
             key = (row.id, row.attempt)
             # A further attempt, and one that begins later than its slot, is offered by nobody else.
             by_us = row.attempt > 1 or row.not_before_s > row.changed_s
-            # Within the time in which it is to be begun, however short that is.
+            # Within the time in which it is to be begun, unless that is shorter than two sweeps are apart.
             again_s = min(OFFER_AGAIN_S, _policy(jobs, row.job).catch_up_window_s / 2)
             first_s = 0.0 if by_us and not row.waits else again_s
             # One that waited for another run was not to be offered until that had ended.

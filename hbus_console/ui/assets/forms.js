@@ -188,7 +188,7 @@
       if (found.state === "nothing") {
         if (button) release(button);
         // Its key is given up: what of it is still on its way is refused.
-        posts.delete(form);
+        if (posts.get(form)?.key === key) posts.delete(form);
         return say(form, "warn", "It was not done. What you typed is still here: send it again.");
       }
       // Refused because it was under way: what comes of that is no refusal.
@@ -241,7 +241,9 @@
     if (answer.status < 500 && !plain && show(text, address.hash, asked)) return;
     if (button) release(button);
     const words = plain ? text : new DOMParser().parseFromString(text, "text/html").querySelector("#content")?.textContent.replace(/\s+/g, " ").trim().slice(0, 300);
-    say(form, "bad", `${words || `hbus could not do it (${answer.status}).`} What you typed is kept here.`);
+    const said = say(form, "bad", `${words || `hbus could not do it (${answer.status}).`} What you typed is kept here.`);
+    // Under its key it is refused for good.
+    if (answer.status === 409 && plain) offerAnew(form, button, said);
   }
 
   document.addEventListener("submit", (event) => {

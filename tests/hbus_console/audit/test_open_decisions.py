@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from engine.core.clock import ManualClock
 from engine.core.errors import HbusError, OutcomeUnknown
 from engine.core.subject import Subject
+from hbus_console.access.context import RequestContext, bound
 from hbus_console.access.permissions import Actor
-from hbus_console.audit.decisions import StoreDecision, carry_out
+from hbus_console.audit.decisions import StoreDecision, carry_out, found_done, last_decision
+from hbus_console.audit.left_behind import note_unanswered
 from hbus_console.audit.models import AuditEntry, OpenDecision
 from hbus_console.audit.open_decisions import PATIENCE, UntoldDecisions
 
@@ -73,3 +77,32 @@ def test_of_what_a_process_left_when_it_died_the_log_says_that_nobody_knows() ->
 def test_what_was_done_after_all_is_told() -> None:
     carry_out(DECISION, lambda: later(PATIENCE.total_seconds() + 1).tick())
     assert told() == ["message.publish", "message.publish.unknown", "message.publish.done"]
+
+
+def test_what_the_keeper_told_is_of_the_request_that_decided_it() -> None:
+    with bound(RequestContext("req-1", "form-1")), pytest.raises(Killed):
+        carry_out(DECISION, killed)
+    later(PATIENCE.total_seconds() + 1).tick()
+    assert {(each.request_id, each.correlation_id) for each in AuditEntry.objects.all()} == {("req-1", "form-1")}
+
+
+def test_a_repeat_does_not_say_again_that_nobody_knows_what_another_request_has_found_out() -> None:
+    with bound(RequestContext("req-1")), pytest.raises(Killed):
+        carry_out(DECISION, killed)
+    entry = AuditEntry.objects.get()
+    since = entry.at - timedelta(seconds=1)
+    with bound(RequestContext("req-2")):
+        found_done(MARIA, entry, entry.subject)
+    note_unanswered(MARIA, ["req-1"], since)
+    assert told() == ["message.publish", "message.publish.done"]
+
+
+def test_a_decision_that_came_to_nothing_is_none_although_nobody_knew_for_a_while() -> None:
+    def fail() -> None:
+        later(PATIENCE.total_seconds() + 1).tick()
+        raise HbusError("full")
+
+    with pytest.raises(HbusError):
+        carry_out(DECISION, fail)
+    assert told() == ["message.publish", "message.publish.unknown", "message.publish.failed"]
+    assert last_decision(AuditEntry.objects.latest("seq").subject, ["message.publish"]) is None

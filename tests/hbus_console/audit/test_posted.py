@@ -174,16 +174,25 @@ def test_an_act_cut_off_by_a_death_is_known_by_its_audit_entry(signed_in: SignIn
     assert became(client) == {"state": "done", "location": ""}
 
 
-def test_one_that_may_be_under_way_is_waited_for_and_given_up_in_time(signed_in: SignIn) -> None:
+def test_one_that_may_be_under_way_is_waited_for_and_never_said_to_be_nothing(signed_in: SignIn) -> None:
     client = signed_in()
     post(client, "/theme/", theme="dark", next="/")
     IdempotencyRecord.objects.update(status=0, response=REQUEST)
     assert became(client) == {"state": "working", "location": ""}
     record = IdempotencyRecord.objects.get()
     IdempotencyRecord.objects.update(created_at=record.created_at - timedelta(minutes=2))
-    assert became(client, path="/theme/") == {"state": "nothing", "location": ""}
-    # What a repeat would have taken over.
-    assert post(client, "/theme/", theme="dark", next="/").status_code == 409
+    # It may live, and come to its end.
+    assert became(client, path="/theme/") == {"state": "unknown", "location": ""}
+    # Its repeat takes the key over.
+    assert post(client, "/theme/", theme="dark", next="/").status_code == 204
+
+
+def test_who_only_looks_gives_up_nothing_and_is_not_told_that_nothing_was_done(signed_in: SignIn) -> None:
+    client = signed_in()
+    looked = client.get("/audit/posted/", {"key": KEY}, headers={"HBUS-Form": "1"})
+    assert looked.json() == {"state": "working", "location": ""}
+    post(client, **TEAM)
+    assert client.get("/audit/posted/", {"key": KEY}, headers={"HBUS-Form": "1"}).json()["state"] == "done"
 
 
 def test_a_first_try_refused_late_leaves_the_answer_of_its_repeat(
