@@ -157,7 +157,7 @@ TABLE: dict[str, Line] = {
     # --- audit
     "audit/": may(GET="operator", lists=True),
     "audit/verify/": may(POST="operator"),
-    "audit/posted/": may(POST="viewer", keyed=True),
+    "audit/posted/": may(GET="viewer", POST="viewer", keyed=True),
     "audit/export/": may(POST=("governor", {"as": "jsonl"})),
     "audit/<int:seq>/": may(GET="operator"),
     # --- topics, subscriptions, teams
