@@ -40,8 +40,8 @@ ABANDONED_AFTER = timedelta(seconds=60)
 #: The status of an open key: of its request nobody knows whether it was done. The body is then the request's id, and
 #: after it, a line each, the ids of the tries before it that left something behind.
 OPEN = HTTPStatus.GATEWAY_TIMEOUT.value
-#: The status of a key that was given up before a request came under it, or after that request had died: no answer has
-#: it, and no request is carried out under it any more.
+#: The status of a key that was given up before a request came under it, or after that request had ended without an
+#: answer: no answer has it, and no request is carried out under it any more.
 GIVEN_UP = 1
 #: So begins, while a key is open, what is noted of its first try; the instant follows. An open key has no answer, so
 #: the type of its answer has room for it.

@@ -32,7 +32,7 @@ def posted(request: HttpRequest) -> HttpResponse:
     was not done, and will not be: by being told so its key is given up, and the form refused should it still come. Who
     only looks (GET, as pages of a release before do) is never told that, and gives up nothing.
     """
-    if FORM_MARK not in request.headers:
+    if request.method == "POST" and FORM_MARK not in request.headers:
         raise BadInput(f"This is asked by pages, with {FORM_MARK}.", remedy=f"Send the header {FORM_MARK}.")
     who, asked = actor(request), request.POST or request.GET
     key = asked.get("key", "")
