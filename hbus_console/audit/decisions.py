@@ -47,6 +47,11 @@ class StoreDecision:
     before: Mapping[str, Any] | None = None
     after: Mapping[str, Any] | None = None
 
+    @classmethod
+    def told_by(cls, entry: AuditEntry, actor: Actor) -> StoreDecision:
+        """As its entry tells it, for ``actor`` to tell of its outcome."""
+        return cls(actor, entry.action, entry.subject, entry.reason, entry.before)
+
 
 def carry_out(decision: StoreDecision, do: Callable[[], T], again: str = _AGAIN) -> T:
     """Write the entry, then have it done. Not inside a transaction, which would keep the entry until after the act.
@@ -137,8 +142,7 @@ def decision_number(entry: AuditEntry) -> int:
 
 def outcome_unknown(actor: Actor, entry: AuditEntry, why: str) -> None:
     """Write down that nobody knows the outcome of the decision that ``entry`` tells."""
-    decision = StoreDecision(actor, entry.action, entry.subject, entry.reason, entry.before)
-    _tell(decision, entry, OUTCOME_UNKNOWN, why)
+    _tell(StoreDecision.told_by(entry, actor), entry, OUTCOME_UNKNOWN, why)
 
 
 def found_done(actor: Actor, entry: AuditEntry, subject: Subject) -> None:
@@ -174,8 +178,7 @@ def given_up(seq: int, why: str) -> None:
     with transaction.atomic():
         is_open, _ = OpenDecision.objects.filter(seq=seq).delete()
         if is_open and entry is not None:
-            actor = Actor(entry.actor, entry.actor_kind)
-            decision = StoreDecision(actor, entry.action, entry.subject, entry.reason, entry.before)
+            decision = StoreDecision.told_by(entry, Actor(entry.actor, entry.actor_kind))
             # Of the request that decided it: whoever asks what became of that finds it.
             with bound(RequestContext(entry.request_id, entry.correlation_id)):
                 _record_outcome(decision, entry, OUTCOME_UNKNOWN, why)

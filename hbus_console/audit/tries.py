@@ -69,6 +69,11 @@ def decided_since(
     )
 
 
+def decided_for(entry: AuditEntry, actions: Mapping[str, str]) -> str:
+    """Which of these acts, each with the name of its decision, ``entry`` tells of, or of its outcome."""
+    return next((act for act, action in actions.items() if entry.action.startswith(action)), "")
+
+
 def has_decided(entry: AuditEntry, about_what: str, what: str) -> str:
     """How it is told that somebody decided ``what`` since: who, and when."""
     return f"{entry.actor} has decided about {about_what} since ({what}, at {instant(entry.at):%d %b %H:%M})"

@@ -8,7 +8,7 @@ from django.db.models import QuerySet
 
 from engine.core.errors import BadInput
 from hbus_console.jobs.models import Job, JobCalendar
-from hbus_console.jobs.tags import LONGEST_TAG, is_word
+from hbus_console.jobs.tags import check_word
 
 #: Calendars of one job.
 MOST_CALENDARS = 10
@@ -28,13 +28,7 @@ def read_calendars(text: str) -> list[str]:
 
 def check_calendar(name: str, field: str = "name") -> str:
     """Raises ``BadInput`` for what is no name of a calendar."""
-    if not is_word(name):
-        raise BadInput(
-            f"{name[:60]!r} is no name of a calendar.",
-            remedy=f"Use up to {LONGEST_TAG} of a to z, digits, dot, dash and underscore.",
-            field=field,
-        )
-    return name
+    return check_word(name, "name of a calendar", field)
 
 
 def left_out(own: str, calendars: str) -> str:

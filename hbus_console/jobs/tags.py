@@ -27,20 +27,20 @@ def read_tags(text: str) -> list[str]:
     return found
 
 
-def is_word(text: str) -> bool:
-    """Whether it is one that a tag may be."""
-    return _TAG.fullmatch(text) is not None
+def check_word(word: str, what: str, field: str) -> str:
+    """Raises ``BadInput`` for what is no ``what``, where that is one word."""
+    if not _TAG.fullmatch(word):
+        raise BadInput(
+            f"{word[:60]!r} is no {what}.",
+            remedy=f"Use up to {LONGEST_TAG} of a to z, digits, dot, dash and underscore.",
+            field=field,
+        )
+    return word
 
 
 def check_tag(tag: str, field: str = "tag") -> str:
     """Raises ``BadInput`` for what is no tag."""
-    if not is_word(tag):
-        raise BadInput(
-            f"{tag[:60]!r} is no tag.",
-            remedy=f"Use up to {LONGEST_TAG} of a to z, digits, dot, dash and underscore.",
-            field=field,
-        )
-    return tag
+    return check_word(tag, "tag", field)
 
 
 def keep_tags(job: Job) -> None:

@@ -93,11 +93,9 @@ def collect(folder: Path, nodes: Sequence[Node], clock: Clock, *, clock_alarm_ms
                 last_error="",
             )
         )
-    own, here = set(), socket.gethostname()
-    slots = set()
+    own, slots = set(), _slots_here(snapshot)
     for role in snapshot.roles if snapshot is not None else ():
         own.add(role.pid)
-        slots.add((role.role, str(role.slot)))
         line = _own_line(role, running, now_ms)
         stamped = next((node for node in nodes if (node.pid, node.role) == (role.pid, role.role)), None)
         lines.append(_with_clock(line, stamped, clock_alarm_ms))
@@ -106,7 +104,7 @@ def collect(folder: Path, nodes: Sequence[Node], clock: Clock, *, clock_alarm_ms
         for node in nodes
         if node.pid not in own
         # Of what the supervisor has started anew it tells itself.
-        and not (node.silent and running and node.host == here and (node.role, node.slot) in slots)
+        and not (node.silent and running and (node.host, node.role, node.slot) in slots)
     )
     return Status(
         running=running,
@@ -121,15 +119,19 @@ def without_the_dead(folder: Path, nodes: Sequence[Node]) -> list[Node]:
 
     Only of what the supervisor of ``folder`` starts: of another machine, or a container, this kernel knows nothing.
     """
-    snapshot = state.read(folder)
-    own = {(role.role, str(role.slot)) for role in snapshot.roles} if snapshot is not None else set()
-    here = socket.gethostname()
+    slots = _slots_here(state.read(folder))
     return [
         replace(node, silent=True)
-        if not node.silent and node.host == here and (node.role, node.slot) in own and _is_dead(node)
+        if not node.silent and (node.host, node.role, node.slot) in slots and _is_dead(node)
         else node
         for node in nodes
     ]
+
+
+def _slots_here(snapshot: state.Snapshot | None) -> set[tuple[str, str, str]]:
+    """What the supervisor starts on this machine: host, role and slot, as their stamps tell them."""
+    here = socket.gethostname()
+    return {(here, role.role, str(role.slot)) for role in snapshot.roles} if snapshot is not None else set()
 
 
 def _is_dead(node: Node) -> bool:

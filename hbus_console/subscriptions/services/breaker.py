@@ -22,7 +22,7 @@ from hbus_console.audit.decisions import (
     last_decision,
     unanswered,
 )
-from hbus_console.audit.tries import EarlierTry, decided_since, has_decided, own_try
+from hbus_console.audit.tries import EarlierTry, decided_for, decided_since, has_decided, own_try
 from hbus_console.cluster import probes
 from hbus_console.subscriptions.feature import SUBSCRIPTION_OPERATE
 from hbus_console.subscriptions.models import Subscription
@@ -158,8 +158,8 @@ def _found_by_repeat(actor: Actor, row: Subscription, tried: EarlierTry, now: St
     Raises :class:`Conflict` where somebody has decided since, and where nobody knows.
     """
     if since := decided_since(tried, _ACTIONS.values()):
-        decided = next(each for each, action in _ACTIONS.items() if since.action.startswith(action))
-        raise _overtaken(f"{_known(tried)}, and {has_decided(since, f'the breaker of {row.label}', decided)}.")
+        told = has_decided(since, f"the breaker of {row.label}", decided_for(since, _ACTIONS))
+        raise _overtaken(f"{_known(tried)}, and {told}.")
     if tried.done:
         return True
     before = tried.before

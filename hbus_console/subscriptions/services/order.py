@@ -17,7 +17,7 @@ from hbus_console import checks
 from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.decisions import StoreDecision, carry_out, found_done, has_unanswered, last_decision, unanswered
 from hbus_console.audit.models import AuditEntry
-from hbus_console.audit.tries import EarlierTry, decided_since, has_decided, own_try
+from hbus_console.audit.tries import EarlierTry, decided_for, decided_since, has_decided, own_try
 from hbus_console.subscriptions.feature import SUBSCRIPTION_OPERATE
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services import lookup
@@ -142,7 +142,7 @@ def _found_by_repeat(
         return _told_of(row, tried.before, decided[0])
     others = decided_since(tried, _ACTIONS.values(), lambda entry: _are_same(tried.before, entry.before or {}))
     if others is not None:
-        since = has_decided(others, "the same parked message", _head_of(others))
+        since = has_decided(others, "the same parked message", decided_for(others, _ACTIONS))
         raise Conflict(
             f"Nobody knows whether it was done, and {since}.",
             remedy="Look at which keys are parked. To decide about one is another decision: under another key.",
@@ -185,11 +185,6 @@ def _parked_since(before: Mapping[str, Any], now: Parked) -> Conflict:
     )
 
 
-def _head_of(entry: AuditEntry) -> str:
-    """What the decision wanted of the head that ``entry`` tells of."""
-    return next((each for each, action in _ACTIONS.items() if entry.action.startswith(action)), "")
-
-
 def spelt(key: str) -> str:
     """A key as it is told of: what cannot be printed as an escape, and no more of it than a legal one may have."""
     return key[:_TOLD] if key.isprintable() else key.encode("unicode_escape").decode()[:_TOLD]
@@ -198,7 +193,8 @@ def spelt(key: str) -> str:
 def _not_parked(row: Subscription, key: str, last: AuditEntry | None) -> Conflict:
     remedy = "Look again at which keys are parked."
     if last is not None:
-        remedy = f"{last.actor} decided about it at {instant(last.at):%d %b %H:%M} ({_head_of(last)}): look again."
+        decided = decided_for(last, _ACTIONS)
+        remedy = f"{last.actor} decided about it at {instant(last.at):%d %b %H:%M} ({decided}): look again."
     return Conflict(f"{key[:_TOLD]!r} is not parked in {row.label}.", remedy=remedy, field="key")
 
 
