@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import Page, Route, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.browser.conftest import Console, Watched
 
@@ -79,8 +79,8 @@ def choosing(empty_console: Console, new_page: Callable[..., Watched]) -> Page:
     return page
 
 
-def test_a_button_that_needs_a_tick_stays_held_while_its_form_is_posted(choosing: Page) -> None:
-    page = choosing
+def pressed(page: Page) -> tuple[Locator, Locator, list[Route]]:
+    """Its button, which was pressed, the box that it needs, and what was posted, which nobody has answered."""
     held: list[Route] = []
     page.route("**/test/", lambda route: held.append(route))  # noqa: PLW0108 - a builtin takes no mark
     page.route("**/audit/posted/**", lambda route: route.fulfill(json={"state": "nothing", "location": ""}))
@@ -88,14 +88,25 @@ def test_a_button_that_needs_a_tick_stays_held_while_its_form_is_posted(choosing
     box.check()
     with page.expect_request("**/test/"):
         button.click()
-    page.evaluate("document.body.dispatchEvent(new CustomEvent('hbus:refreshed', { bubbles: true }))")
-    page.evaluate("document.body.append(document.createElement('i'))")
-    expect(button).to_be_disabled()
-    box.uncheck()
+    return button, box, held
+
+
+def lose(page: Page, held: list[Route]) -> None:
+    """What was posted does not come through, and hbus says so."""
     held.pop().abort()
     expect(page.locator("form > [data-said]")).to_contain_text("The connection was lost")
     page.clock.run_for(3_000)
     expect(page.locator("form > [data-said]")).to_contain_text("It was not done")
+
+
+def test_a_button_that_needs_a_tick_stays_held_while_its_form_is_posted(choosing: Page) -> None:
+    page = choosing
+    button, box, held = pressed(page)
+    page.evaluate("document.body.dispatchEvent(new CustomEvent('hbus:refreshed', { bubbles: true }))")
+    page.evaluate("document.body.append(document.createElement('i'))")
+    expect(button).to_be_disabled()
+    box.uncheck()
+    lose(page, held)
     expect(button).to_be_disabled()
     box.check()
     expect(button).to_be_enabled()
@@ -111,22 +122,13 @@ def gone(route: Route) -> None:
 
 def test_no_button_comes_free_on_a_page_that_is_gone(choosing: Page) -> None:
     page = choosing
-    held: list[Route] = []
-    page.route("**/test/", lambda route: held.append(route))  # noqa: PLW0108 - a builtin takes no mark
-    page.route("**/audit/posted/**", lambda route: route.fulfill(json={"state": "nothing", "location": ""}))
-    button, box = page.get_by_role("button", name="Send a test"), page.locator("[name=pick]")
-    box.check()
-    with page.expect_request("**/test/"):
-        button.click()
+    button, box, held = pressed(page)
     page.route(f"**{RULE}", gone)
     page.clock.run_for(16_000)
     expect(page.locator(".mourns")).to_contain_text("cannot be read any more (404)")
     # It would be shut again soon: what must not come is a moment at which it can be pressed.
     button.evaluate(NOTE_WHEN_FREE)
-    held.pop().abort()
-    expect(page.locator("form > [data-said]")).to_contain_text("The connection was lost")
-    page.clock.run_for(3_000)
-    expect(page.locator("form > [data-said]")).to_contain_text("It was not done")
+    lose(page, held)
     expect(button).to_be_disabled()
     box.uncheck()
     box.check()

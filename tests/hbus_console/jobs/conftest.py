@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -12,6 +12,7 @@ from hbus_console.access.permissions import SYSTEM, Actor
 from hbus_console.jobs.models import Job
 from hbus_console.jobs.services.draft import JobDraft
 from hbus_console.jobs.services.jobs import create_job
+from hbus_console.jobs.working.process import RunProcess
 from hbus_console.teams.models import Team
 from tests.hbus_console.topics.conftest import actor, calling, committed, own_keys, signed_in, team, topic
 
@@ -24,6 +25,20 @@ MakeJob = Callable[..., Job]
 @pytest.fixture
 def admin_actor() -> Actor:
     return actor(Role.ADMIN)
+
+
+@pytest.fixture
+def offered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody reads the queue here."""
+    monkeypatch.setattr("hbus_console.jobs.services.triggering.offer", lambda _: None)
+
+
+@pytest.fixture
+def worker(db: None) -> Iterator[RunProcess]:
+    """One process of the role, in this one."""
+    made = RunProcess()
+    yield made
+    made.close()
 
 
 @pytest.fixture

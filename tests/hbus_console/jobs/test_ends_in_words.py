@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from engine.cron.slots.steps import RunState
@@ -15,17 +13,8 @@ from tests.hbus_console.jobs.conftest import MakeJob
 
 pytestmark = [
     pytest.mark.django_db(transaction=True, databases=["default", "ledger"]),
-    pytest.mark.usefixtures("own_keys"),
+    pytest.mark.usefixtures("own_keys", "offered"),
 ]
-
-
-@pytest.fixture
-def worker(db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunProcess]:
-    # Nobody reads the queue here.
-    monkeypatch.setattr("hbus_console.jobs.services.triggering.offer", lambda _: None)
-    made = RunProcess()
-    yield made
-    made.close()
 
 
 def returns_nul() -> str:

@@ -66,6 +66,25 @@ def test_nodes_say_what_they_know_and_what_they_cannot_decide(page: Client) -> N
     assert "Nothing runs" in html
 
 
+def begun() -> JobRun:
+    """One that a worker has the lease of."""
+    run = running()
+    slot_store().acquire(Acquire(run.pk, "w#1", 30, 0))
+    return run
+
+
+def take_without_answer(run: JobRun, lossy: Proxy) -> None:
+    lossy.lose_in = 0
+    with pytest.raises(OutcomeUnknown):
+        release_lease(SYSTEM, "close-of-day", run.pk, "its machine is gone")
+
+
+def try_again(run: JobRun) -> None:
+    """As another worker does after the loss of its lease."""
+    slot_store().acquire(Acquire(run.pk, "w#2", 30, 1))
+    JobRun.objects.update(owner="w#2", epoch=2)
+
+
 def test_markers_are_those_of_the_store(page: Client) -> None:
     slot = int(SystemClock().now_ms() / 1000) - 10
     JobRun.objects.create(
@@ -90,8 +109,7 @@ def test_leases_are_those_of_the_store(page: Client) -> None:
 
 
 def test_a_lease_is_taken_away_with_a_reason_and_a_trace(page: Client) -> None:
-    run = running()
-    slot_store().acquire(Acquire(run.pk, "w#1", 30, 0))
+    run = begun()
     page.post(f"/jobs/close-of-day/runs/{run.pk}/release/", {"reason": "its machine is gone"})
     assert slot_store().leases_held(LeasesHeld((run.pk,))) == set()
     entry = AuditEntry.objects.get(action="job.release")
@@ -103,11 +121,8 @@ def test_a_lease_is_taken_away_with_a_reason_and_a_trace(page: Client) -> None:
 
 def test_a_lease_that_was_taken_without_an_answer_is_found_taken(make_job: MakeJob, lossy: Proxy) -> None:
     make_job("http", "https://1.1.1.1/")
-    run = running()
-    slot_store().acquire(Acquire(run.pk, "w#1", 30, 0))
-    lossy.lose_in = 0
-    with pytest.raises(OutcomeUnknown):
-        release_lease(SYSTEM, "close-of-day", run.pk, "its machine is gone")
+    run = begun()
+    take_without_answer(run, lossy)
     assert slot_store().leases_held(LeasesHeld((run.pk,))) == set()
     JobRun.objects.update(state=RunState.LOST)
     release_lease(SYSTEM, "close-of-day", run.pk, "its machine is gone")
@@ -119,22 +134,16 @@ def test_a_lease_that_was_taken_without_an_answer_is_found_taken(make_job: MakeJ
 
 def test_a_decision_about_one_lease_takes_no_other_of_the_run(make_job: MakeJob, lossy: Proxy) -> None:
     make_job("http", "https://1.1.1.1/")
-    run = running()
-    slot_store().acquire(Acquire(run.pk, "w#1", 30, 0))
-    lossy.lose_in = 0
-    with pytest.raises(OutcomeUnknown):
-        release_lease(SYSTEM, "close-of-day", run.pk, "its machine is gone")
-    # Tried again after the loss
-    slot_store().acquire(Acquire(run.pk, "w#2", 30, 1))
-    JobRun.objects.update(owner="w#2", epoch=2)
+    run = begun()
+    take_without_answer(run, lossy)
+    try_again(run)
     release_lease(SYSTEM, "close-of-day", run.pk, "its machine is gone")
     assert slot_store().leases_held(LeasesHeld((run.pk,))) == {run.pk}
     assert AuditEntry.objects.latest("seq").action == "job.release.done"
 
 
 def test_a_lease_is_asked_for_again_under_the_key_whose_answer_was_lost(page: Client, lossy: Proxy) -> None:
-    run = running()
-    slot_store().acquire(Acquire(run.pk, "w#1", 30, 0))
+    run = begun()
     marks = {"HBUS-Form": "1", "Idempotency-Key": "key-1", "X-Correlation-ID": "form-key-1"}
     path = f"/jobs/close-of-day/runs/{run.pk}/release/"
 
@@ -170,13 +179,10 @@ def release(page: Client) -> Callable[[JobRun, str], tuple[int, str]]:
 def test_a_repeat_takes_no_lease_but_the_one_that_its_first_try_was_about(
     release: Callable[[JobRun, str], tuple[int, str]], lossy: Proxy, by: str
 ) -> None:
-    run = running()
-    slot_store().acquire(Acquire(run.pk, "w#1", 30, 0))
+    run = begun()
     lossy.lose_in = 0
     assert release(run, "key-1")[0] == 503
-    # Tried again after the loss
-    slot_store().acquire(Acquire(run.pk, "w#2", 30, 1))
-    JobRun.objects.update(owner="w#2", epoch=2)
+    try_again(run)
     if by == "another key":
         assert release(run, "key-2")[0] == 204
     else:
@@ -192,8 +198,7 @@ def test_a_repeat_takes_no_lease_but_the_one_that_its_first_try_was_about(
 def test_a_repeat_is_refused_where_somebody_has_decided_about_the_same_lease_since(
     release: Callable[[JobRun, str], tuple[int, str]], lossy: Proxy
 ) -> None:
-    run = running()
-    slot_store().acquire(Acquire(run.pk, "w#1", 30, 0))
+    run = begun()
     lossy.lose_in = 0
     assert release(run, "key-1")[0] == 503
     # As if it had not been done
@@ -206,8 +211,7 @@ def test_a_repeat_is_refused_where_somebody_has_decided_about_the_same_lease_sin
 
 
 def test_the_keys_that_the_page_of_a_run_shows_are_those_that_the_store_has(page: Client) -> None:
-    run = running()
-    slot_store().acquire(Acquire(run.pk, "w#1", 30, 0))
+    run = begun()
     slot_store().claim(ClaimSlots((SlotKey(run.job, run.version, run.slot),), "n1", 5.0))
     html = page.get(f"/jobs/close-of-day/runs/{run.pk}/").content.decode()
     shown = re.findall(rf"{settings.HBUS_PREFIX}:{{(?:run|cron):[^<\s]+", html)

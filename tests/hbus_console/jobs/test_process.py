@@ -47,19 +47,6 @@ pytestmark = [
 ]
 
 
-@pytest.fixture
-def offered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody reads the queue here."""
-    monkeypatch.setattr("hbus_console.jobs.services.triggering.offer", lambda _: None)
-
-
-@pytest.fixture
-def worker(db: None) -> Iterator[RunProcess]:
-    made = RunProcess()
-    yield made
-    made.close()
-
-
 @pytest.fixture(autouse=True)
 def functions() -> Iterator[None]:
     job_function("test.greet")(greet)

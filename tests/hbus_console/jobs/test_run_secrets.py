@@ -31,19 +31,6 @@ SCHEMA = {"properties": {"pin": {"type": "string", "writeOnly": True}}}
 
 
 @pytest.fixture
-def offered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody reads the queue here."""
-    monkeypatch.setattr("hbus_console.jobs.services.triggering.offer", lambda _: None)
-
-
-@pytest.fixture
-def worker(db: None) -> Iterator[RunProcess]:
-    made = RunProcess()
-    yield made
-    made.close()
-
-
-@pytest.fixture
 def functions() -> Iterator[None]:
     def returns(context: RunContext, db_pass: str) -> dict[str, str]:
         """Say it."""

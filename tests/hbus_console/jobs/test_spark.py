@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -55,12 +55,6 @@ print(json.dumps({
 
 
 @pytest.fixture
-def offered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody reads the queue here."""
-    monkeypatch.setattr("hbus_console.jobs.services.triggering.offer", lambda _: None)
-
-
-@pytest.fixture
 def apps(tmp_path: Path, settings: Settings) -> Path:
     """The folder that the administrator names."""
     try:
@@ -75,13 +69,6 @@ def apps(tmp_path: Path, settings: Settings) -> Path:
     (folder / "out.py").symlink_to(tmp_path / "outside.py")
     settings.HBUS_SPARK_APPS = str(folder)
     return folder
-
-
-@pytest.fixture
-def worker(db: None) -> Iterator[RunProcess]:
-    made = RunProcess()
-    yield made
-    made.close()
 
 
 def triggered(by: Actor, **parameters: str) -> JobRun:

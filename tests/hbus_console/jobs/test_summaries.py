@@ -28,19 +28,6 @@ NAME, SECRET = "close-of-day", "PINSECRET9"
 
 
 @pytest.fixture
-def offered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody reads the queue here."""
-    monkeypatch.setattr("hbus_console.jobs.services.triggering.offer", lambda _: None)
-
-
-@pytest.fixture
-def worker(db: None) -> Iterator[RunProcess]:
-    made = RunProcess()
-    yield made
-    made.close()
-
-
-@pytest.fixture
 def run(make_job: MakeJob, admin_actor: Actor) -> Iterator[JobRun]:
     def works(context: RunContext, db_pass: str) -> str:
         """Say that it is done."""

@@ -25,7 +25,7 @@ from tests.hbus_console.jobs.conftest import MakeJob
 
 pytestmark = [
     pytest.mark.django_db(transaction=True, databases=["default", "ledger"]),
-    pytest.mark.usefixtures("own_keys"),
+    pytest.mark.usefixtures("own_keys", "offered"),
 ]
 Ran = Callable[[], JobRun]
 
@@ -37,14 +37,6 @@ def broker(own_store: StandaloneStore, settings: Settings) -> Iterator[redis.Red
     client = open_client(own_store.url)
     yield client
     client.close()
-
-
-@pytest.fixture
-def worker(db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunProcess]:
-    monkeypatch.setattr("hbus_console.jobs.services.triggering.offer", lambda _: None)
-    made = RunProcess()
-    yield made
-    made.close()
 
 
 @pytest.fixture
