@@ -117,10 +117,17 @@ def not_sent(address: str, error: Exception) -> NotSent:
         kind = NoConnectionLeft if out_of_connections(error) else NotSent
         return kind(f"The store at {address} {condition.what}.", remedy=condition.remedy)
     return NotSent(
-        f"The store at {address} cannot be reached: {said(error)}.",
+        f"The store at {address} cannot be reached: {_said(error)}.",
         remedy="Make sure that it runs and that REDIS_URL names it.",
     )
 
 
-def said(error: Exception) -> str:
+def answer_lost(address: str, error: Exception) -> AnswerLost:
+    return AnswerLost(
+        f"The connection to the store at {address} broke before its answer came: {_said(error)}.",
+        remedy="Make sure that the store runs and can be reached; then try again.",
+    )
+
+
+def _said(error: Exception) -> str:
     return words_of(error).rstrip(".")
