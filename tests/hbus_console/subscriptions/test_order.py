@@ -29,7 +29,7 @@ from hbus_console.publishing.producer import shared_producer
 from hbus_console.subscriptions import order_page
 from hbus_console.subscriptions import services as subscriptions
 from hbus_console.subscriptions.models import Subscription
-from hbus_console.subscriptions.services import SubscriptionDraft
+from hbus_console.subscriptions.services import SubscriptionDraft, order
 from hbus_console.topics import services as topics
 from hbus_console.topics.services import TopicDraft
 from hbus_console.wiring import bus, fact_log
@@ -226,7 +226,7 @@ def test_a_lost_answer_about_one_partition_says_nothing_of_the_other(
     foreign = heads.pop(other)
     (own,) = heads.values()
 
-    def lost(*_: Any) -> None:
+    def lost(*_: Any, **__: Any) -> None:
         raise AnswerLost("the connection broke")
 
     with monkeypatch.context() as patched:
@@ -277,6 +277,28 @@ def test_a_decision_that_is_none_is_refused_at_the_field(parked: Consumer, chang
         subscriptions.unpark(OPERATOR, *ONE, given.pop("key"), **given)
     assert refused.value.field == field
     assert [each.key for each in order_page.parked_keys(subscriptions.subscription(*ONE))] == ["room-1"]
+
+
+@pytest.mark.parametrize("decision", ["retry", "skip", "dead"])
+def test_a_key_that_parks_again_between_the_look_and_the_act_is_left_as_it_is(
+    parked: Consumer, facts: FactRecorder, monkeypatch: pytest.MonkeyPatch, decision: str
+) -> None:
+    keeper, carry_out = bus.transport(), order.carry_out
+    assert isinstance(keeper, Partitioned)
+    (seen,) = keeper.parked(*ONE)
+
+    def somebody_was_faster(*asked: Any) -> Any:
+        monkeypatch.setattr(order, "carry_out", carry_out)
+        subscriptions.unpark(EDITOR, *ONE, "room-1", head="retry", reason="the room is there now")
+        until(lambda: [(each.position, each.messages) for each in keeper.parked(*ONE)] == [(seen.position, 3)])
+        return carry_out(*asked)
+
+    monkeypatch.setattr(order, "carry_out", somebody_was_faster)
+    with pytest.raises(Conflict, match="Somebody else has decided about 'room-1' meanwhile, and it has parked again"):
+        subscriptions.unpark(OPERATOR, *ONE, "room-1", head=decision, reason="the room was sold")
+    (now,) = keeper.parked(*ONE)
+    assert (now.position, now.messages) == (seen.position, 3)
+    assert AuditEntry.objects.latest("seq").action == f"subscription.unpark_{decision}.failed"
 
 
 def test_deciding_takes_an_operator_and_a_parked_key(parked: Consumer, told: Callable[[], list[str]]) -> None:
