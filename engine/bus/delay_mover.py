@@ -78,14 +78,15 @@ class DelayMover:
             answers = [error] * len(places)
         answered += zip(places, answers, strict=True)
         # What was meant for a topic that is gone went with it: no later try could find that topic.
-        over = [each for each in answered if not isinstance(each[1], HbusError) or isinstance(each[1], TopicReplaced)]
-        self._delays.complete([place for place, _ in over])
+        self._delays.complete([place for place, answer in answered if not isinstance(answer, HbusError)])
+        gone = [place for place, answer in answered if isinstance(answer, TopicReplaced)]
+        self._delays.drop(gone)
         refused = [place for place, answer in answered if isinstance(answer, PublishRefused)]
         for place, answer in answered:
             if isinstance(answer, PublishRefused):
                 shown = place.decode(errors="replace")
                 _log.error("delayed message %s for %s is due but was refused: %s", shown, topic, answer)
-        self._delays.postpone([each for each in refused if each not in {done for done, _ in over}], REFUSED_RETRY_S)
+        self._delays.postpone([each for each in refused if each not in set(gone)], REFUSED_RETRY_S)
         failed = {place: answer for place, answer in answered if isinstance(answer, Unavailable)}
         if failed:
             self._delays.postpone(list(failed), FAILED_RETRY_S)

@@ -30,6 +30,8 @@ from hbus_console.topics.payloads import MaskingRules, Payload, shown
 from hbus_console.topics.scopes import topic_filter
 from hbus_console.wiring import bus
 
+#: What is told of a message that waited for its time and will not come.
+_NEVER = ("lost", "cancelled")
 _clock = SystemClock()
 #: A message with more events than this shows the first ones and says how many there are.
 MOST_EVENTS = 500
@@ -94,7 +96,13 @@ class Life:
     @property
     def had(self) -> bool:
         """Whether a subscription has had it, or nobody ever will."""
-        return any(event.subscription or event.kind == "lost" for event in self.events)
+        return self.will_not_come or any(event.subscription and event.kind not in _NEVER for event in self.events)
+
+    @property
+    def will_not_come(self) -> bool:
+        """Whether it was lost or cancelled, and not accepted anew since."""
+        told = [event.kind for event in self.events if event.kind in ("delayed", *_NEVER)]
+        return bool(told) and told[-1] in _NEVER
 
     @property
     def waits(self) -> bool:
@@ -103,10 +111,10 @@ class Life:
 
     @property
     def was_published(self) -> bool:
-        """Whether it came into its topic: what was lost before its time did not."""
+        """Whether it came into its topic: what was lost or cancelled before its time did not."""
         if self.entry is None or not self.entry.waits:
             return True
-        return any(event.subscription and event.kind != "lost" for event in self.events)
+        return any(event.subscription and event.kind not in _NEVER for event in self.events)
 
     @property
     def waiting_letters(self) -> list[DeadLetter]:
@@ -137,6 +145,11 @@ class Life:
     def lost_in(self) -> set[str]:
         """The subscriptions whose store no longer has it, and nobody told what became of it before."""
         return {event.subscription for event in self.events if event.kind == "lost"}
+
+    @property
+    def cancelled_in(self) -> set[str]:
+        """The subscriptions that it was meant for when it was cancelled, before its time came."""
+        return {event.subscription for event in self.events if event.kind == "cancelled"}
 
     @property
     def parked_in(self) -> set[str]:
@@ -323,6 +336,8 @@ def _not_in_its_log(found: Life) -> str:
     """Why its topic's log need not be asked."""
     if found.waits:
         return "It waits for its due time; its payload is with the delay path."
+    if found.cancelled_in and not found.was_published:
+        return "It was cancelled while it waited for its due time, and its payload with it."
     if any(event.kind == "lost" for event in found.events):
         return "It was lost with what its store held; what happened to it before is still known."
     return ""

@@ -22,7 +22,7 @@ Outcome = OperationItem.Outcome
 _SAID = {
     Outcome.SETTLED: ("settled", "deduplicated"),
     Outcome.DEAD: ("dead",),
-    Outcome.UNHANDLED: ("expired", "skipped", "lost"),
+    Outcome.UNHANDLED: ("expired", "skipped", "cancelled", "lost"),
     Outcome.UNKNOWN: ("passed",),
     Outcome.RETRYING: ("retried",),
 }
@@ -33,6 +33,7 @@ _WORST = (*UNDECIDED, Outcome.DEAD, Outcome.UNKNOWN, Outcome.UNHANDLED, Outcome.
 _UNHANDLED = {
     "expired": "expired before it was handled",
     "skipped": "skipped by a person",
+    "cancelled": "cancelled before its time came",
     "lost": "the store no longer has it, and nobody told what became of it before",
 }
 

@@ -281,6 +281,7 @@ def _ended(found: Life) -> tuple[str, str] | None:
     for tone, words, places in (
         ("ok", "settled", found.settled_in),
         ("act", "skipped", found.skipped_in),
+        ("act", "cancelled", found.cancelled_in),
         ("warn", "expired", found.expired_in),
         ("warn", "nobody told", found.passed_in),
         ("bad", "lost", found.lost_in),
