@@ -16,7 +16,7 @@ from engine.bus.building import BatchItem, EnvelopeBuilder, Prepared, check_topi
 from engine.bus.catalog import TopicCatalog, TopicPolicy
 from engine.bus.chunking import CHUNK_BYTES, CHUNK_MESSAGES
 from engine.bus.delays import DelayPath
-from engine.bus.due import Due, send_due
+from engine.bus.due import DueWay, send_due
 from engine.bus.errors import ProducerClosed, PublishRefused
 from engine.bus.facts import BusFields
 from engine.bus.message import Message, encode
@@ -128,10 +128,10 @@ class Producer:
         keyed = list(zip(messages, keys, strict=True))
         return self._send(policy, keyed, lambda pairs: [prepare_or_refuse(policy, *pair) for pair in pairs])
 
-    def send_due(self, topic: str, due: Sequence[Due], *, meant: str = "") -> list[Answer]:
-        """Publish what waited for its due time, as :mod:`engine.bus.due` says; answers as :meth:`send`."""
+    def due_way(self, topic: str, *, meant: str = "") -> DueWay:
+        """How to publish what waited for its due time, as :mod:`engine.bus.due` says. Raises as :meth:`send`."""
         policy = self._policy(topic, meant)
-        return send_due(policy, self._transport(policy), due, self._send)
+        return DueWay(policy.transport, lambda due: send_due(policy, self._transport(policy), due, self._send))
 
     def close(self, drain_s: float = 5.0) -> None:
         """Refuse new publishes and wait up to ``drain_s`` seconds for running ones. Idempotent.
