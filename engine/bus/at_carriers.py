@@ -31,6 +31,10 @@ class AtCarriers:
         carrier.begin(name, work)
         return True
 
+    def is_over(self, name: str) -> bool:
+        """Whether all that was begun at this carrier is."""
+        return name not in self._carriers or self._carriers[name].over.is_set()
+
     def wait(self) -> None:
         """Until all that was begun is over, but for those that hang."""
         deadline = self._clock.monotonic() + PATIENCE_S

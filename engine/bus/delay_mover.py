@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 from engine.bus.at_carriers import AtCarriers
 from engine.bus.delays import BATCH, Due, RedisDelays
-from engine.bus.due import DueWay
 from engine.bus.errors import MalformedEnvelope, PublishRefused, TopicReplaced
 from engine.bus.message import Message, decode
 from engine.bus.producer import Producer
+from engine.bus.ways import Way
 from engine.core.errors import HbusError, Unavailable
 
 #: When a due message that the bus refused is tried again, in seconds.
@@ -30,14 +30,14 @@ class _InTopic(NamedTuple):
     """What is due in one topic, and how it is published."""
 
     topic: str
-    way: DueWay
+    way: Way
     items: Sequence[Due]
 
 
 class DelayMover:
     """Run it in one place at a time; two at once only waste work.
 
-    A crash between publishing and forgetting repeats the publish, which :meth:`Producer.due_way` does once.
+    A crash between publishing and forgetting repeats the publish, which :meth:`Way.send_due` does once.
     """
 
     name = "delay-mover"
@@ -81,7 +81,7 @@ class DelayMover:
         for (topic, incarnation), items in by_topic.items():
             try:
                 # Here, and not on the carrier's thread: the rules of topics may have to be read from a database.
-                way = self._producer().due_way(topic, meant=incarnation)
+                way = self._producer().way(topic, meant=incarnation)
             except (PublishRefused, Unavailable) as error:
                 failed += self._settle(topic, [(item.place, error) for item in items])
             else:
@@ -110,7 +110,7 @@ class DelayMover:
                 answered.append((item.place, PublishRefused(error.what, remedy=error.remedy, field=error.field)))
         answers: Sequence[object]
         try:
-            answers = due.way.send(ready)
+            answers = due.way.send_due(ready)
         except (PublishRefused, Unavailable) as error:
             answers = [error] * len(places)
         return self._settle(due.topic, [*answered, *zip(places, answers, strict=True)])

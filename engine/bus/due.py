@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import msgspec
 
@@ -28,17 +27,6 @@ from engine.bus.transport import Outcome, Outgoing, Status, Transport
 
 #: A message with the key that was claimed for it, or none.
 Due = tuple[Message, str]
-
-
-class DueWay(NamedTuple):
-    """How what is due in one topic is published."""
-
-    #: The transport that carries it, by its name in the catalog.
-    carrier: str
-    #: Answers as :meth:`~engine.bus.producer.Producer.send`.
-    send: Callable[[Sequence[Due]], list[Answer]]
-
-
 #: Makes each ready, or says why it may not go.
 Making = Callable[[Sequence[Due]], Sequence[Prepared | PublishRefused]]
 
