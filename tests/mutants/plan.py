@@ -288,7 +288,7 @@ PLAN = (
         "outbox-overtakes-in-a-key",
         "The outbox keeps the order of a key: what failed is overtaken.",
         "hbus_console/outbox/relay.py",
-        "                    if row.key:\n                        blocked.add((row.topic, row.key))\n",
+        "    turn.blocked |= {(row.topic, row.key) for row, _ in failed if row.key}\n",
         "",
         ("tests/hbus_console/outbox/test_relay.py",),
     ),
