@@ -101,7 +101,7 @@ class Cancelled(StrEnum):
     UNKNOWN = "unknown"
 
 
-class Stands(Enum):
+class Whereabouts(Enum):
     """What the delay path knows of a message."""
 
     #: It waits, or is being published.
@@ -225,10 +225,10 @@ class RedisDelays:
         """How many messages wait. Raises ``Unavailable``."""
         return _asked(lambda: int(self._store.zcard(self._waiting)) + int(self._store.zcard(self._moving)))
 
-    def standings(self, names: Sequence[tuple[str, str, str]]) -> list[Stands]:
+    def standings(self, names: Sequence[tuple[str, str, str]]) -> list[Whereabouts]:
         """How each topic, source and id stands. Raises ``Unavailable``."""
 
-        def ask() -> list[Stands]:
+        def ask() -> list[Whereabouts]:
             # Of one moment: what is cancelled, or kept anew, between two questions would seem to be gone.
             asked = self._store.pipeline(transaction=True)
             for topic, source, message_id in names:
@@ -362,10 +362,10 @@ def _looking(look: bool) -> str:
     return "1" if look else ""
 
 
-def _stands(at_place: bool, former: bool, cancelled_ms: float | None) -> Stands:
+def _stands(at_place: bool, former: bool, cancelled_ms: float | None) -> Whereabouts:
     if at_place or former:
-        return Stands.KEPT
-    return Stands.GONE if cancelled_ms is None else Stands.CANCELLED
+        return Whereabouts.KEPT
+    return Whereabouts.GONE if cancelled_ms is None else Whereabouts.CANCELLED
 
 
 def _asked(question: Callable[[], T]) -> T:

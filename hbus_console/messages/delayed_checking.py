@@ -13,7 +13,7 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import F
 
-from engine.bus.delays import RedisDelays, Stands
+from engine.bus.delays import RedisDelays, Whereabouts
 from engine.bus.facts import Fact, batches
 from engine.core.clock import Clock, SystemClock
 from engine.core.facts import FactBatch
@@ -72,7 +72,7 @@ class DelayedEvidenceCheck:
             asked = [each for each in page if _name(each) not in known and each.pk not in self._missed]
             stands = self._delays().standings([_name(each) for each in asked])
             now_ms = self._clock.now_ms()
-            missing = [each.pk for each, how in zip(asked, stands, strict=True) if how is not Stands.KEPT]
+            missing = [each.pk for each, how in zip(asked, stands, strict=True) if how is not Whereabouts.KEPT]
             self._missed |= dict.fromkeys(missing[: MOST_MISSED - len(self._missed)], now_ms)
             if not self._after_id:
                 return
@@ -85,8 +85,8 @@ class DelayedEvidenceCheck:
         missed = [each for each in missed if _name(each) not in known and each.topic in topics]
         # Once more: it may have been accepted anew since.
         stands = self._delays().standings([_name(each) for each in missed])
-        lost = [each for each, how in zip(missed, stands, strict=True) if how is Stands.GONE]
-        cancelled = [each for each, how in zip(missed, stands, strict=True) if how is Stands.CANCELLED]
+        lost = [each for each, how in zip(missed, stands, strict=True) if how is Whereabouts.GONE]
+        cancelled = [each for each, how in zip(missed, stands, strict=True) if how is Whereabouts.CANCELLED]
         groups: dict[str, list[str]] = {}
         for topic, group in Subscription.objects.values_list("topic__name", "group"):
             groups.setdefault(topic, []).append(group)

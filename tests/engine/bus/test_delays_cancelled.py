@@ -9,7 +9,7 @@ import pytest
 from engine.bus import delays as delay_path
 from engine.bus.catalog import StaticCatalog
 from engine.bus.delay_mover import DelayMover
-from engine.bus.delays import Cancelled, RedisDelays, Stands
+from engine.bus.delays import Cancelled, RedisDelays, Whereabouts
 from engine.bus.options import PublishOptions
 from engine.bus.producer import Producer
 from engine.core.clock import ManualClock
@@ -45,13 +45,13 @@ def test_what_was_cancelled_stands_apart_from_what_was_published_and_what_was_lo
     due = {item.place: item for item in delays.due()}
     delays.complete([place for place in due if b"published" in place])
     assert delays.standings(named("cancelled", "published", "kept", "moving", "never")) == [
-        Stands.CANCELLED,
-        Stands.GONE,
-        Stands.KEPT,
-        Stands.KEPT,
-        Stands.GONE,
+        Whereabouts.CANCELLED,
+        Whereabouts.GONE,
+        Whereabouts.KEPT,
+        Whereabouts.KEPT,
+        Whereabouts.GONE,
     ]
-    assert delays.standings([(TOPIC, "/another", "cancelled")]) == [Stands.GONE]
+    assert delays.standings([(TOPIC, "/another", "cancelled")]) == [Whereabouts.GONE]
 
 
 def test_what_is_kept_anew_is_not_cancelled_any_more(
@@ -60,12 +60,12 @@ def test_what_is_kept_anew_is_not_cancelled_any_more(
     keep(producer, "again")
     cancel(delays, "again")
     keep(producer, "again")
-    assert delays.standings(named("again")) == [Stands.KEPT]
+    assert delays.standings(named("again")) == [Whereabouts.KEPT]
     clock.advance(5)
     DelayMover(delays, lambda: producer).tick()
     assert there(bus) == [1]
     # So that it is told as lost, should it be.
-    assert delays.standings(named("again")) == [Stands.GONE]
+    assert delays.standings(named("again")) == [Whereabouts.GONE]
 
 
 def test_a_cancellation_is_forgotten_when_it_is_known_and_after_a_while(
@@ -75,11 +75,11 @@ def test_a_cancellation_is_forgotten_when_it_is_known_and_after_a_while(
         keep(producer, each)
         cancel(delays, each)
     delays.forget_cancelled(named("known"))
-    assert delays.standings(named("known", "old")) == [Stands.GONE, Stands.CANCELLED]
+    assert delays.standings(named("known", "old")) == [Whereabouts.GONE, Whereabouts.CANCELLED]
     clock.advance(delay_path.CANCELLED_S + 1)
     keep(producer, "new")
     cancel(delays, "new")
-    assert delays.standings(named("old", "new")) == [Stands.GONE, Stands.CANCELLED]
+    assert delays.standings(named("old", "new")) == [Whereabouts.GONE, Whereabouts.CANCELLED]
     assert remembered(delays) == 1
 
 
@@ -94,5 +94,5 @@ def test_what_was_given_up_with_its_topic_counts_as_cancelled(
     keep(producer_of(meant), "m")
     clock.advance(5)
     DelayMover(delays, lambda: producer_of("2")).tick()
-    assert delays.standings(named("m")) == [Stands.CANCELLED if meant == "1" else Stands.GONE]
+    assert delays.standings(named("m")) == [Whereabouts.CANCELLED if meant == "1" else Whereabouts.GONE]
     assert delays.count() == 0

@@ -10,7 +10,7 @@ from redis.connection import AbstractConnection
 
 from engine.bus.catalog import StaticCatalog, TopicPolicy
 from engine.bus.config import BusConfig
-from engine.bus.delays import Delayed, RedisDelays, Stands
+from engine.bus.delays import Delayed, RedisDelays, Whereabouts
 from engine.bus.errors import PublishFailed, PublishRefused, PublishUnknown
 from engine.bus.optional import Replicating
 from engine.bus.options import PublishOptions
@@ -149,7 +149,7 @@ def test_of_a_delayed_message_it_is_unknown_as_well(
 
     assert cut.done
     assert outcome.status is Status.UNKNOWN
-    until("the store keeps it", lambda: delays.standings([(TOPIC, "/s", "a")]) == [Stands.KEPT])
+    until("the store keeps it", lambda: delays.standings([(TOPIC, "/s", "a")]) == [Whereabouts.KEPT])
 
 
 def test_what_could_not_be_sent_at_all_has_failed(alone: Transport, monkeypatch: pytest.MonkeyPatch) -> None:
