@@ -220,6 +220,7 @@ def test_a_broken_schema_leads_to_the_schema_and_not_to_a_urn(post: Callable[...
         ({"priority": "urgent"}, "priority", "no priority"),
         ({"key": "x" * 201}, "key", "longer"),
         ({"key": "b\u202e/1"}, "key", "no page shows"),
+        ({"key": "b\u200e/1"}, "key", "no page shows"),
         ({"headers": "tenant: lis\x9bbon"}, "headers", "no page shows"),
         ({"type": "made\u2066up"}, "type", "no page shows"),
         ({"idempotency_key": "k\x7f1"}, "idempotency_key", "no page shows"),
