@@ -15,6 +15,7 @@ from hbus_console import checks
 from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.already import already
 from hbus_console.audit.services import record
+from hbus_console.faults import Faults
 from hbus_console.jobs.calendars import lines_of
 from hbus_console.jobs.feature import JOB_DELETE, JOB_EDIT, JOB_GOVERN, JOB_PAUSE
 from hbus_console.jobs.following import check_after, followers_seen, keep_after
@@ -65,14 +66,24 @@ def checked_new(actor: Actor, draft: JobDraft, reason: str = "") -> Wanted:
 
     Raises as :func:`create_job`.
     """
-    name = checks.name(draft.name, "name")
-    require(actor, JOB_EDIT, name)
-    checks.reason(reason, required=False)
-    if Job.objects.filter(name=name).exists():
-        raise Conflict(f"There is already a job {name}.", remedy="Choose another name.", field="name")
-    clean = checked(name, with_known(asdict(draft), {}, Secrecy()))
+    faults, name = Faults(), draft.name
+    with faults.gathered():
+        checks.name(name, "name")
+    if not faults:
+        # A name that is none is in nobody's namespace.
+        require(actor, JOB_EDIT, name)
+    with faults.gathered():
+        if Job.objects.filter(name=name).exists():
+            raise Conflict(f"There is already a job {name}.", remedy="Choose another name.", field="name")
+    with faults.gathered():
+        clean = checked(name, with_known(asdict(draft), {}, Secrecy()))
+    with faults.gathered():
+        owner = teams.owner(draft.owner)
+    with faults.gathered():
+        checks.reason(reason, required=False)
+    faults.tell()
     check_work(actor, clean)
-    return Wanted(clean, teams.owner(draft.owner))
+    return Wanted(clean, owner)
 
 
 def checked_change(actor: Actor, row: Job, changes: Mapping[str, Any], why: Why | None = None) -> Wanted | None:
