@@ -31,6 +31,8 @@ _log = structlog.get_logger(__name__)
 V = TypeVar("V", bound=Callable[..., Any])
 #: A post of the pages' script has this header; its key is in the one that the API knows, too.
 FORM_MARK = "HBUS-Form"
+#: In that header of an answer: it is the form again, which may be sent as it is, whatever its status.
+FORM_KEPT = "kept"
 #: Which namespace (or :data:`GLOBAL`, :data:`SOMEWHERE`) a request is about; a keyword of the URL stands in braces.
 Resource = str
 
