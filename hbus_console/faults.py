@@ -16,10 +16,10 @@ class ManyFaults(BadInput):
         self.each = tuple(each)
 
 
-class Faults:
+class GatheredFaults:
     """Gathers refusals, of each field the first::
 
-    faults = Faults()
+    faults = GatheredFaults()
     with faults.gathered():
         name = checks.name(name, "name")
     faults.tell()

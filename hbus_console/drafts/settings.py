@@ -8,7 +8,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from hbus_console.access.acts import Act
 from hbus_console.drafts.setting import Setting
-from hbus_console.faults import Faults
+from hbus_console.faults import GatheredFaults
 from hbus_console.ui.forms import Form, text
 
 #: A field of a draft that must be given.
@@ -89,7 +89,7 @@ class Settings:
 
     def _clean(self, names: Collection[str], values: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
         clean = {name: value for name, value in known.items() if name not in names}
-        faults, wrong = Faults(), set[str]()
+        faults, wrong = GatheredFaults(), set[str]()
         for name in sorted(names, key=lambda each: self.each[each].hangs_on_others):
             wrong.add(name)
             try:

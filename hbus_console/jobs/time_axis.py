@@ -18,23 +18,23 @@ _STEPS = ((1, 3), (2, 6), (3, 12), (8, 24), (16, 48), (31, 96))
 _NARROW = 3
 
 
-class Tick(NamedTuple):
+class AxisMark(NamedTuple):
     """A time that is named, and where it stands in the picture: 0 at its begin, 1 at its end."""
 
     share: float
     name: str
 
 
-def ticks(first: date, days: int, wall: Zone) -> list[Tick]:
+def ticks(first: date, days: int, wall: Zone) -> list[AxisMark]:
     """The times of ``days`` days from the ``first`` on, on that wall: hours of one, or dates of several."""
     each = next(hours for most, hours in _STEPS if days <= most)
     midnight = datetime.combine(first, time())
     begin_s, end_s = wall.instant(midnight), wall.instant(midnight + timedelta(days=days))
     found = {(at_s - begin_s) / (end_s - begin_s): name for at_s, name in _named(midnight, days, each, wall)}
-    return [Tick(share, name) for share, name in found.items()]
+    return [AxisMark(share, name) for share, name in found.items()]
 
 
-def axis(marks: Sequence[Tick]) -> SafeString:
+def axis(marks: Sequence[AxisMark]) -> SafeString:
     """Their names, in a line."""
     apart = -(-(len(marks) - 1) // _NARROW) or 1
     names = format_html_join(

@@ -14,7 +14,7 @@ from hbus_console.access.permissions import Actor, require
 from hbus_console.access.scopes import namespace_q
 from hbus_console.audit.already import already
 from hbus_console.audit.services import record
-from hbus_console.faults import Faults
+from hbus_console.faults import GatheredFaults
 from hbus_console.jobs.calendars import check_calendar, users_among, users_of
 from hbus_console.jobs.feature import JOB_CALENDAR
 from hbus_console.jobs.models import Job, JobCalendar
@@ -56,7 +56,7 @@ def create_calendar(actor: Actor, name: str, lines: str, reason: str, *, descrip
     Raises ``Forbidden``, ``BadInput`` naming each field at fault, and ``Conflict`` when the name is taken.
     """
     require(actor, JOB_CALENDAR)
-    faults = Faults()
+    faults = GatheredFaults()
     with faults.gathered():
         check_calendar(name)
         if JobCalendar.objects.filter(name=name).exists():
@@ -77,7 +77,7 @@ def change_calendar(
     slot, and ``Outdated`` where ``version`` is not the one that it has.
     """
     require(actor, JOB_CALENDAR)
-    clean, reason = _checked(Faults(), lines, description, reason), reason.strip()
+    clean, reason = _checked(GatheredFaults(), lines, description, reason), reason.strip()
     checks.revision(version, calendar(name).version, name)
     ready = carried(_whole(users_of(name)), name, clean["lines"])
     with transaction.atomic():
@@ -161,7 +161,7 @@ def _whole(jobs: list[Job], *, lock: bool = False) -> list[Job]:
     return list(rows.select_for_update(of=("self",)) if lock else rows)
 
 
-def _checked(faults: Faults, lines: str, description: str, reason: str) -> dict[str, Any]:
+def _checked(faults: GatheredFaults, lines: str, description: str, reason: str) -> dict[str, Any]:
     """What of it is kept, cleaned. Raises all that does not fit, behind the ``faults`` that were found before."""
     clean: dict[str, Any] = {}
     with faults.gathered():

@@ -15,7 +15,7 @@ from hbus_console import checks
 from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.already import already
 from hbus_console.audit.services import record
-from hbus_console.faults import Faults
+from hbus_console.faults import GatheredFaults
 from hbus_console.jobs.calendars import lines_of
 from hbus_console.jobs.feature import JOB_DELETE, JOB_EDIT, JOB_GOVERN, JOB_PAUSE
 from hbus_console.jobs.following import check_after, followers_seen, keep_after
@@ -52,7 +52,7 @@ class Why(NamedTuple):
     reason: str
 
 
-class Wanted(NamedTuple):
+class MeantJob(NamedTuple):
     """What a job is to be: its settings but the owner, cleaned, and who answers for it."""
 
     settings: dict[str, Any]
@@ -61,12 +61,12 @@ class Wanted(NamedTuple):
     typed: bool = False
 
 
-def checked_new(actor: Actor, draft: JobDraft, reason: str = "") -> Wanted:
+def checked_new(actor: Actor, draft: JobDraft, reason: str = "") -> MeantJob:
     """All that is asked of a new job, but whether there is what it runs after: that may be made with it.
 
     Raises as :func:`create_job`.
     """
-    faults, name = Faults(), draft.name
+    faults, name = GatheredFaults(), draft.name
     with faults.gathered():
         checks.name(name, "name")
     if not faults:
@@ -83,10 +83,10 @@ def checked_new(actor: Actor, draft: JobDraft, reason: str = "") -> Wanted:
         checks.reason(reason, required=False)
     faults.tell()
     check_work(actor, clean)
-    return Wanted(clean, owner)
+    return MeantJob(clean, owner)
 
 
-def checked_change(actor: Actor, row: Job, changes: Mapping[str, Any], why: Why | None = None) -> Wanted | None:
+def checked_change(actor: Actor, row: Job, changes: Mapping[str, Any], why: Why | None = None) -> MeantJob | None:
     """All that is asked of a change, but whether there is what it runs after; ``None`` where nothing would differ.
 
     Without a ``why`` nobody is asked for one. Raises as :func:`change_job`.
@@ -116,7 +116,7 @@ def checked_change(actor: Actor, row: Job, changes: Mapping[str, Any], why: Why 
         owner = teams.owner(wanted["owner"]) if wanted["owner"] else None
     if typed or does_other_work(before, clean):
         check_work(actor, clean)
-    return Wanted(clean, owner, typed)
+    return MeantJob(clean, owner, typed)
 
 
 def does_other_work(before: Mapping[str, Any], clean: Mapping[str, Any]) -> bool:

@@ -21,7 +21,7 @@ from hbus_console.access.web import actor, console_view, field_errors
 from hbus_console.jobs.drawing import DayLine, day
 from hbus_console.jobs.simulating import MOST_JOBS, MOST_OF_ONE, MOST_SLOTS, Simulation, simulate
 from hbus_console.jobs.standing import JobFilters, found_jobs, job_rows
-from hbus_console.jobs.time_axis import Tick, axis, ticks
+from hbus_console.jobs.time_axis import AxisMark, axis, ticks
 from hbus_console.ui.pages import clock
 from hbus_console.ui.rows import read_filters
 
@@ -97,7 +97,7 @@ def _drawn(result: Simulation) -> list[str]:
 
 
 def _lines(
-    result: Simulation, names: Sequence[str], begin_s: int, end_s: int, marks: Sequence[Tick]
+    result: Simulation, names: Sequence[str], begin_s: int, end_s: int, marks: Sequence[AxisMark]
 ) -> list[dict[str, object]]:
     across = [mark.share for mark in marks]
     lines = [DayLine(name, (), result.slots[name], end_s - begin_s) for name in names]

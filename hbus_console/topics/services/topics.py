@@ -16,7 +16,7 @@ from hbus_console import checks
 from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.already import already
 from hbus_console.audit.services import record
-from hbus_console.faults import Faults
+from hbus_console.faults import GatheredFaults
 from hbus_console.schemas import services as schemas
 from hbus_console.teams import services as teams
 from hbus_console.topics import lookup, transport_objects
@@ -40,7 +40,7 @@ def create_topic(actor: Actor, draft: TopicDraft, reason: str = "") -> Topic:
 
     Raises ``Forbidden``, :class:`BadInput` naming each field, and :class:`Conflict` when the name is taken.
     """
-    faults, name = Faults(), draft.name
+    faults, name = GatheredFaults(), draft.name
     with faults.gathered():
         checks.name(name, "name")
     if not faults:

@@ -11,7 +11,7 @@ import pytest
 from engine.core.errors import BadInput
 from hbus_console.access.permissions import SYSTEM
 from hbus_console.alerts.services import rule_draft
-from hbus_console.faults import Faults, ManyFaults, faults_of
+from hbus_console.faults import GatheredFaults, ManyFaults, faults_of
 from hbus_console.jobs.services import draft as job_draft
 from hbus_console.jobs.services.draft import JobDraft
 from hbus_console.topics.services.draft import TopicDraft
@@ -40,7 +40,7 @@ def test_what_hangs_on_one_that_fits_is_told_with_others_and_what_hangs_on_one_t
 
 
 def test_of_each_field_the_first_is_told_and_one_alone_stays_what_it_is() -> None:
-    faults = Faults()
+    faults = GatheredFaults()
     for what in ("first", "second"):
         with faults.gathered():
             raise BadInput(what, field="name")
