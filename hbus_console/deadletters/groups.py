@@ -112,10 +112,15 @@ class Listing:
     """The groups of a page, and how much lies behind them."""
 
     groups: list[LetterGroup]
-    #: More groups fit than are listed.
-    more: bool
+    #: How many groups fit, and how many letters they have, listed or not.
+    found: int
     letters: int
     oldest: datetime | None
+
+    @property
+    def more(self) -> bool:
+        """Whether more groups fit than are listed."""
+        return self.found > len(self.groups)
 
     def named(self, asked: str) -> LetterGroup | None:
         """The listed group of that mark. A fingerprint alone means the first that has it."""
@@ -146,7 +151,7 @@ def listing(actor: Actor, filters: LetterFilters, start_ms: int, end_ms: int) ->
         group.arrivals = strips.get(pk, [0] * SLOTS)
     return Listing(
         groups=shown,
-        more=len(groups) > MOST_GROUPS,
+        found=len(groups),
         letters=sum(group.count for group in groups),
         oldest=min((group.first for group in groups), default=None),
     )

@@ -290,7 +290,12 @@ def test_one_that_its_topic_would_not_take_fails_at_once_and_stays_to_be_decided
     Topic.objects.update(max_bytes=2_500)
     catalog.changed()
 
-    operation = run(olga, "redrive", {"fingerprint": small.fingerprint})
+    spec = {"fingerprint": small.fingerprint}
+    (told,) = (each for each in services.dry_run(olga, "redrive", spec).findings if each.label.startswith("refused"))
+    assert (told.value, "2,500 bytes that" in told.note, told.tone) == (1, True, "warn")
+    assert not any(each.label.startswith("refused") for each in services.dry_run(olga, "discard", spec).findings)
+
+    operation = run(olga, "redrive", spec)
 
     assert (operation.total, operation.done, operation.failed) == (2, 1, 1)
     item = OperationItem.objects.get(name=large.message_id)

@@ -95,7 +95,7 @@ def test_more_groups_than_listed_are_said(
         make_letter(fingerprint=f"{number:016x}")
     found = listing(operator)
     assert found.more
-    assert (len(found.groups), found.letters) == (2, 3)
+    assert (len(found.groups), found.found, found.letters) == (2, 3, 3)
 
 
 def test_every_letter_of_the_time_range_stands_in_its_slot(operator: Actor, make_letter: MakeLetter) -> None:

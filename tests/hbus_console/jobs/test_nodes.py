@@ -157,7 +157,7 @@ def test_a_lease_is_asked_for_again_under_the_key_whose_answer_was_lost(page: Cl
         return str(page.post("/audit/posted/", asked, headers={"HBUS-Form": "1"}).json()["state"])
 
     lossy.lose_in = 0
-    assert send() == 503
+    assert send() == 504
     assert became() == "unknown"
     JobRun.objects.update(state=RunState.LOST)
     assert send() == 204

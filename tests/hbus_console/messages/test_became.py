@@ -13,7 +13,7 @@ from hbus_console.deadletters.models import DeadLetter
 from hbus_console.evidence.booking import Booking
 from hbus_console.messages import became, search
 from hbus_console.messages.became import Became
-from hbus_console.messages.search import Query
+from hbus_console.messages.search import PAGE, Query
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics.models import Topic
 from tests.costs import database_work
@@ -144,6 +144,16 @@ def test_a_copy_for_one_subscription_is_settled_when_that_one_is_done_with_it() 
     assert ids(Query(became=Became.UNSETTLED)) == ["copy"]
     event("copy", "settled", 9, "billing")
     assert ids(Query(became=Became.UNSETTLED)) == []
+
+
+def test_a_page_of_more_messages_does_not_count_itself_for_all(sign_in: SignIn) -> None:
+    for number in range(PAGE + 1):
+        message(f"m{number}", AT + number)
+    client, since = sign_in(), f"from={AT - 1000}&to={AT + 60_000}"
+    answer = client.get(f"/messages/?{since}")
+    assert f"{PAGE} messages on this page, newest first" in answer.content.decode()
+    older = client.get(f"/messages/?{since}&cursor={answer.context['next_cursor']}").content.decode()
+    assert "1 message on this page, newest first" in older
 
 
 @pytest.mark.usefixtures("world")
