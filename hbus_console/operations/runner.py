@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import structlog
-from django.db import DatabaseError, transaction
+from django.db import transaction
 from django.db.models import F
 
 from engine.core.clock import Clock, SystemClock, to_datetime
@@ -15,6 +15,7 @@ from engine.core.errors import HbusError, Unavailable
 from engine.core.pacing import Pace
 from hbus_console.access.permissions import SYSTEM
 from hbus_console.audit.services import record
+from hbus_console.database import is_away
 from hbus_console.operations.kinds import Step, Task, kind_named
 from hbus_console.operations.models import UNDECIDED, Operation, OperationItem, OperationPlace
 from hbus_console.operations.outcomes import tells
@@ -67,20 +68,8 @@ class OperationRunner:
             step = self._step(operation, room)
         except _Fenced:
             return False
-        except (Unavailable, DatabaseError) as error:
-            # Nothing was done; it is tried again with the next tick.
-            self._say(operation, words_of(error))
-            return False
-        except HbusError as error:
-            self._fail(operation, words_of(error))
-            return False
         except Exception as error:  # noqa: BLE001 - a kind's own fault must not end the duty
-            _log.exception("a step of an operation broke", operation=operation.pk, kind=operation.kind)
-            self._tries[operation.pk] = self._tries.get(operation.pk, 0) + 1
-            if self._tries[operation.pk] >= TRIES:
-                self._fail(operation, text_of(error))
-            else:
-                self._say(operation, f"{text_of(error)}; it is tried again")
+            self._broke(operation, error)
             return False
         self._tries.pop(operation.pk, None)
         if operation.pk in self._paces:
@@ -89,6 +78,22 @@ class OperationRunner:
             self._paces.pop(operation.pk, None)
         # A step that found nothing to do yet, such as one that waits, is not repeated at once.
         return not step.finished and bool(step.items or step.scanned)
+
+    def _broke(self, operation: Operation, error: Exception) -> None:
+        """A step was not done, and left nothing behind."""
+        if isinstance(error, Unavailable) or is_away(error):
+            # It is tried again with the next tick.
+            self._say(operation, words_of(error))
+            return
+        if isinstance(error, HbusError):
+            self._fail(operation, words_of(error))
+            return
+        _log.error("a step of an operation broke", exc_info=error, operation=operation.pk, kind=operation.kind)
+        self._tries[operation.pk] = self._tries.get(operation.pk, 0) + 1
+        if self._tries[operation.pk] >= TRIES:
+            self._fail(operation, text_of(error))
+        else:
+            self._say(operation, f"{text_of(error)}; it is tried again")
 
     def _room(self, operation: Operation) -> int:
         """How many messages it may touch now, at most a step's worth."""

@@ -203,7 +203,6 @@ def _walk(topic: Topic, wanted: Selection, after: str) -> Iterator[Found]:
     """The messages of the range from ``after`` on, in the order of publishing."""
     admin: Admin = bus.admin(topic.transport)
     cursor = after or wanted.after or (f"@{wanted.from_ms}" if wanted.from_ms else "")
-    until = admin.read(topic.name, wanted.until) if wanted.until else None
     while True:
         page = admin.browse(topic.name, after=cursor, limit=PAGE)
         for stored in page.entries:
@@ -211,7 +210,7 @@ def _walk(topic: Topic, wanted: Selection, after: str) -> Iterator[Found]:
                 return
             if stored.at_ms >= wanted.from_ms:
                 yield Found(stored, _decoded(stored))
-            if wanted.until and (stored.position == wanted.until or (until and stored.at_ms > until.at_ms)):
+            if wanted.until and stored.position == wanted.until:
                 return
         if not page.next_position:
             return

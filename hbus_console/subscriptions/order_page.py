@@ -179,7 +179,7 @@ def parked_keys(row: Subscription, key: str | None = None) -> list[ParkedKey]:
 
 
 def _parked(each: Parked, *, elsewhere: bool) -> ParkedKey:
-    record = dead.decode(each.record)
+    record = dead.legible(each.record)
     return ParkedKey(each.key, each.partition, each.position, each.messages, record, elsewhere)
 
 

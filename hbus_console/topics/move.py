@@ -13,6 +13,7 @@ from engine.core.clock import SystemClock
 from engine.core.errors import BadInput
 from hbus_console.access.permissions import Actor
 from hbus_console.operations.kinds import Do, Item, Plan, Result, Step, Task
+from hbus_console.topics import catalog
 from hbus_console.topics.feature import TOPIC_GOVERN
 from hbus_console.topics.models import Topic
 from hbus_console.topics.services import moving
@@ -20,8 +21,10 @@ from hbus_console.topics.services.topic_rules import carrier_of
 from hbus_console.ui.formats import counted
 from hbus_console.wiring import bus
 
-#: The old transport has to be empty for so long: whoever still knew the old rules has published by then.
+#: The old transport has to be empty for so long.
 QUIET_MS = 10_000
+#: And so long after the topic went from it: whoever cannot reach the database publishes by the old rules until then.
+OLD_RULES_MS = catalog.OLD_RULES_MS
 
 _clock = SystemClock()
 
@@ -148,6 +151,11 @@ class Move:
         quiet_ms = now - cursor["quiet_since"]
         if quiet_ms < QUIET_MS:
             note = f"{old} is empty; waiting until it has been quiet for {QUIET_MS // 1000} s"
+            step = Step((), cursor, finished=False, note=note)
+            return lambda: step
+        gone_ms = now - round(row.moved_at.timestamp() * 1000) if row.moved_at else OLD_RULES_MS
+        if gone_ms < OLD_RULES_MS:
+            note = f"{old} is empty; waiting until nobody can publish to it any more, {OLD_RULES_MS // 1000} s in all"
             step = Step((), cursor, finished=False, note=note)
             return lambda: step
         items = [self._verified(row, group, old, task.spec["to"]) for group in lags]

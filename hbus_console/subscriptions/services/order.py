@@ -117,7 +117,7 @@ def _is_about(entry: AuditEntry, parked: Parked | None, named: str) -> bool:
 
 def _parking(parked: Parked) -> dict[str, Any]:
     """What tells one parking of a key from another: a head that is retried may park it again where it lies."""
-    parked_ms = dead.decode(parked.record).died_ms if parked.record else 0
+    parked_ms = dead.legible(parked.record).died_ms if parked.record else 0
     return {"partition": parked.partition, "head": parked.position, "parked_ms": parked_ms}
 
 
@@ -218,7 +218,7 @@ def _not_parked(row: Subscription, key: str, last: AuditEntry | None) -> Conflic
 def _fact(actor: Actor, row: Subscription, parked: Parked, done: Unparked, decided: tuple[str, str]) -> Fact:
     """What is said of the head; a head that retention by hand has taken is named by its position."""
     head, reason = decided
-    record = dead.decode(parked.record) if parked.record else None
+    record = dead.legible(parked.record) if parked.record else None
     message = None
     if done.head is not None:
         try:

@@ -19,7 +19,7 @@ from hbus_console.audit.services import record
 from hbus_console.faults import GatheredFaults
 from hbus_console.schemas import services as schemas
 from hbus_console.teams import services as teams
-from hbus_console.topics import lookup, transport_objects
+from hbus_console.topics import catalog, lookup, transport_objects
 from hbus_console.topics.feature import TOPIC_DELETE, TOPIC_EDIT, TOPIC_GOVERN, TOPIC_PAUSE
 from hbus_console.topics.models import StoreRemoval, Topic
 from hbus_console.topics.services.draft import SETTINGS, TopicDraft, checked, snapshot
@@ -29,7 +29,7 @@ from hbus_console.wiring import bus
 
 #: Nothing may have been published for so long before an ordered topic changes its transport: whoever still knew the old
 #: rules has published by then.
-STILL_MS = 10_000
+STILL_MS = catalog.OLD_RULES_MS
 
 _clock = SystemClock()
 

@@ -386,3 +386,23 @@ def test_a_store_that_has_no_such_group_is_said_so(billing: Subscription, signed
 def test_nothing_is_there_for_an_unknown_subscription() -> None:
     with pytest.raises(NotThere):
         subscriptions.unpark(OPERATOR, ONE[0], "nobody", "a", head="retry", reason="why")
+
+
+@pytest.mark.parametrize("record", [b"", b"\xff", b"{}", b"[" * 20_000])
+def test_a_key_whose_record_nobody_can_read_is_shown_and_decided_about(
+    parked: Consumer, signed_in: Callable[..., Client], monkeypatch: pytest.MonkeyPatch, record: bytes
+) -> None:
+    keeper = type(order_page.carrier(Subscription.objects.get(group=ONE[1])))
+    listing = keeper.parked
+
+    def unreadable(self: Any, *args: Any, **named: Any) -> Any:
+        return [msgspec.structs.replace(each, record=record) for each in listing(self, *args, **named)]
+
+    monkeypatch.setattr(keeper, "parked", unreadable)
+    client, address = signed_in(Role.OPERATOR), reverse("subscriptions:order", args=ONE)
+    page = client.get(address)
+    assert page.status_code == 200
+    (waiting,) = page.context["page"].parked
+    form = {"key": waiting.handle, "head": "skip", "reason": "nobody can read it"}
+    assert client.post(reverse("subscriptions:unpark", args=ONE), form).status_code in (200, 302)
+    assert order_page.parked_keys(Subscription.objects.get(group=ONE[1])) == []

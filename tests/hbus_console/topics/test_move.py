@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from datetime import timedelta
 
 import pytest
 from django.core.management import call_command
 from django.test import Client
+from django.utils import timezone
 from pytest_django import Settings
 
 from engine.bus.transport import Settlement
@@ -46,6 +48,7 @@ def moving(own_keys: None, team: object, settings: Settings, nsqd_url: str, monk
     settings.NSQD_URL = (nsqd_url,)
     store.close()
     monkeypatch.setattr(move, "QUIET_MS", 200)
+    monkeypatch.setattr(move, "OLD_RULES_MS", 0)
     topics.create_topic(SYSTEM, TopicDraft("booking.created", "Reservations", priorities=False))
     draft = SubscriptionDraft(
         topic="booking.created", group="billing", owner="Reservations", handler="webhook",
@@ -323,3 +326,15 @@ def test_a_move_that_was_overtaken_removes_nothing(moving: Topic) -> None:
     with pytest.raises(Conflict, match="not leaving redis_stream any more"):
         finish_move(SYSTEM, "booking.created", "redis_stream", "for the test")
     assert not StoreRemoval.objects.exists()
+
+
+def test_it_waits_until_nobody_knows_the_old_rules(moving: Topic, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who cannot reach the database publishes by them for a minute, and is told that it was stored."""
+    monkeypatch.setattr(move, "OLD_RULES_MS", 600_000)
+    operation = operations.start(SYSTEM, "move", SPEC, reason="more room").operation
+    advance(operation, lambda: "nobody can publish to it any more" in operation.note)
+    publish(1)
+    moving.refresh_from_db()
+    assert (operation.state, moving.leaving) == ("running", "redis_stream")
+    Topic.objects.filter(name="booking.created").update(moved_at=timezone.now() - timedelta(seconds=601))
+    advance(operation, lambda: operation.state == "done")
