@@ -17,6 +17,7 @@ from engine.core.errors import NotThere
 from hbus_console.access.permissions import require
 from hbus_console.access.problem_details import CONTENT_TYPE
 from hbus_console.api.answers import PAGES, page_of
+from hbus_console.api.pagination import CursorPages, next_page
 from hbus_console.api.problems import PROBLEM
 from hbus_console.api.views import ApiView
 from hbus_console.audit import export as exports
@@ -66,7 +67,13 @@ _ENTRY = {
         "after": {"type": ["object", "null"]},
     },
 }
-_PAGE = page_of(_ENTRY)
+_PAGE = page_of(
+    _ENTRY,
+    looked_to={
+        "type": ["integer", "null"],
+        "description": "The entry at which a search that no index serves stopped for now; `next` looks further.",
+    },
+)
 _CHAIN = {
     "type": "object",
     "properties": {
@@ -102,6 +109,8 @@ class Entries(ApiView):
     @extend_schema(
         operation_id="audit_list",
         summary="Audit entries, newest first",
+        description="A search for text, for a kind of actor or for a family of actions looks at a part of a big log "
+        "at a time: a page may be short or empty and yet have a `next`.",
         tags=["audit"],
         parameters=[
             *_FILTERS,
@@ -111,7 +120,21 @@ class Entries(ApiView):
     )
     def get(self, request: Request) -> Response:
         wanted, start, end = _asked(request)
-        return self.page(trail.narrowed(trail.visible(self.actor), wanted, start, end), _entry, ordering="-seq")
+        size = CursorPages().get_page_size(request) or CursorPages.page_size
+        found = trail.page(
+            trail.narrowed(trail.visible(self.actor), wanted, start, end),
+            request.GET.get("cursor", ""),
+            size,
+            scan=trail.scan_for(wanted, start, end),
+        )
+        return Response(
+            {
+                "next": next_page(request, found.older),
+                "previous": next_page(request, found.newer),
+                "looked_to": found.looked_to or None,
+                "results": [_entry(entry) for entry in found.entries],
+            }
+        )
 
 
 class OneEntry(ApiView):

@@ -35,8 +35,7 @@ def listing(request: HttpRequest) -> HttpResponse:
     span = asked_range(request)
     start, end = trail.span(span.start_ms, span.end_ms) if span else (None, None)
     seen = trail.visible(who)
-    # A range of time bounds the search by itself.
-    scan = 0 if span else trail.scan_for(wanted)
+    scan = trail.scan_for(wanted, start, end)
     found = trail.page(trail.narrowed(seen, wanted, start, end), request.GET.get("cursor", ""), scan=scan)
     actors, actions = trail.suggestions(seen)
     scopes = visible_scopes(who, AUDIT_READ)
@@ -108,7 +107,7 @@ def entry(request: HttpRequest, seq: int) -> HttpResponse:
 @require_POST
 @console_view(AUDIT_READ)
 def verify(request: HttpRequest) -> HttpResponse:
-    verdict = verify_now(full=True if request.POST.get("full") else None)
+    verdict = verify_now()
     say = messages.success if verdict.holds else messages.error
     say(request, verdict.sentence() if trail.sees_all(actor(request)) else verdict.outcome)
     return redirect("audit:list")

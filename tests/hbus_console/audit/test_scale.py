@@ -110,6 +110,22 @@ def test_a_search_that_no_index_serves_looks_at_a_part_at_a_time_and_says_so(
     assert trail.page(rare, "a30", scan=10).looked_to == 0
 
 
+@pytest.mark.parametrize("wanted", [Filter(actor="anna", q="never"), Filter(target="booking.created", by="hbus")])
+def test_a_part_of_the_log_that_is_most_of_it_is_no_bound(
+    audit_state: object, monkeypatch: pytest.MonkeyPatch, wanted: Filter
+) -> None:
+    fill(35)
+    began = datetime(2026, 1, 1, tzinfo=UTC)
+    assert trail.scan_for(wanted) == trail.scan_for(Filter(q="never"), began, None) == 0
+    monkeypatch.setattr(trail, "SCAN", 10)
+    assert trail.scan_for(wanted) == 10
+    assert trail.scan_for(Filter(q="never"), began, None) == 10
+    assert trail.scan_for(Filter(q="never"), began, began + timedelta(days=1)) == 10
+    assert trail.scan_for(Filter(q="never"), began + timedelta(seconds=30), None) == 0
+    assert trail.scan_for(wanted, began + timedelta(seconds=30), None) == 0
+    assert trail.scan_for(Filter(), began, None) == 0
+
+
 def test_what_was_done_to_a_thing_is_found_by_an_index(audit_state: object) -> None:
     fill(3)
     plan = trail.narrowed(AuditEntry.objects.all(), Filter(target="x")).order_by("-seq")[:51].explain()
