@@ -24,7 +24,7 @@ from hbus_console.audit import export as exports
 from hbus_console.audit import trail
 from hbus_console.audit.feature import AUDIT_READ
 from hbus_console.audit.models import AuditEntry
-from hbus_console.audit.state import ChainState, chain_state, verify_now
+from hbus_console.audit.state import ChainState, chain_state, verify_for_a_person
 from hbus_console.ui.timerange import named_in, read_range
 
 _FILTERS = [
@@ -121,12 +121,8 @@ class Entries(ApiView):
     def get(self, request: Request) -> Response:
         wanted, start, end = _asked(request)
         size = CursorPages().get_page_size(request) or CursorPages.page_size
-        found = trail.page(
-            trail.narrowed(trail.visible(self.actor), wanted, start, end),
-            request.GET.get("cursor", ""),
-            size,
-            scan=trail.scan_for(wanted, start, end),
-        )
+        rows, scan = trail.search(trail.visible(self.actor), wanted, start, end)
+        found = trail.page(rows, request.GET.get("cursor", ""), size, scan)
         return Response(
             {
                 "next": next_page(request, found.older),
@@ -172,11 +168,11 @@ class Verify(ApiView):
         "was counted and found is told to who may read every entry; others learn whether it holds.",
         tags=["audit"],
         request=None,
-        responses={(200, "application/json"): _VERDICT, **_REFUSED},
+        responses={(200, "application/json"): _VERDICT, (409, CONTENT_TYPE): PROBLEM, **_REFUSED},
     )
     def post(self, request: Request) -> Response:
         require(self.actor, AUDIT_READ)
-        verdict = verify_now()
+        verdict = verify_for_a_person()
         whole = trail.sees_all(self.actor)
         return Response(verdict.as_dict() if whole else {"holds": verdict.holds, "findings_total": None})
 

@@ -86,6 +86,11 @@ def test_nobody_has_the_web_role_walk_a_long_log_whole(
     assert after is not None
     assert after.at_ms > before.at_ms
     assert after.full_at_ms == before.full_at_ms
+    # Nor several people at once, which they could while it does not hold.
+    with state._walk:
+        assert client.post("/audit/verify/").status_code == 409
+        assert client.post("/api/v1/audit/verify").status_code == 409
+    assert client.post("/api/v1/audit/verify").status_code == 200
 
 
 def test_a_long_search_says_how_far_it_looked(
