@@ -44,7 +44,9 @@ def actor(request: HttpRequest) -> Actor:
 
 
 def actor_now(request: HttpRequest) -> Actor:
-    """The same person with the grants of this moment, for answers that go on for long. Asks the database."""
+    """The same person with the grants of this moment, for answers that go on for long; nobody, once the session is one
+    that has ended. Asks the database.
+    """
     found: Actor = request.actor_now()  # type: ignore[attr-defined]
     return found
 

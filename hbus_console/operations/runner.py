@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 import structlog
@@ -150,6 +151,7 @@ class OperationRunner:
                 last_error="",
                 moved_at=now,
                 started_at=operation.started_at or now,
+                **(_sets_out(operation, step, now) if operation.state == State.QUEUED else {}),
                 ended_at=now if step.finished else None,
             )
             if step.finished:
@@ -226,6 +228,13 @@ def _until_held(operation: Operation) -> int:
     if left <= 0 or 0 < operation.total <= operation.first:
         return 0
     return left
+
+
+def _sets_out(operation: Operation, step: Step, now: datetime) -> dict[str, Any]:
+    """From where its speed is counted. Of the first step nobody knows how long it took, and it may be a second's worth
+    at once.
+    """
+    return {"went_at": now, "went_from": operation.handled + len(step.items)}
 
 
 def _keep_places(operation: Operation, step: Step) -> None:

@@ -175,13 +175,18 @@ class Move:
             counts, lag = admin.counts(row.name, group), moving.lag_there(transport, row.name, group)
             parts.append(
                 f"{transport}: {published:,} published, {counts.get('settled', 0):,} settled, "
-                f"{counts.get('dead', 0):,} died, {lag.unsettled:,} unsettled"
+                f"{counts.get('dead', 0):,} died, {_told(lag.unsettled)}"
             )
         subject = subscription_subject(row.name, group)
         return Item(f"{row.name}/{group}", subject, Result.DONE, "; ".join(parts))
 
 
 MOVE = Move()
+
+
+def _told(unsettled: int | None) -> str:
+    """The old transport is known to be empty by then; the new one may not be able to tell just now."""
+    return "how much is unsettled cannot be told" if unsettled is None else f"{unsettled:,} unsettled"
 
 
 def _without(spec: Mapping[str, Any]) -> list[str]:

@@ -7,11 +7,12 @@ import pytest
 
 from engine.bus.conformance.running import FactRecorder
 from engine.bus.consumer import Consumer
-from engine.bus.message import encode
+from engine.bus.message import Message, encode
 from engine.bus.options import PublishOptions
 from engine.bus.policy import SubscriptionPolicy
 from engine.bus.producer import Receipt
 from engine.bus.transport import Outgoing
+from engine.core.clock import ManualClock, SystemClock
 from engine.core.errors import BadInput
 from hbus_console.access.permissions import Actor, Forbidden
 from hbus_console.accounts.actors import actor_of
@@ -23,6 +24,7 @@ from hbus_console.operations.runner import OperationRunner
 from hbus_console.outbox.models import OutboxMessage
 from hbus_console.publishing.producer import shared_producer
 from hbus_console.replays import kind as replays
+from hbus_console.replays import spec as specs
 from hbus_console.schemas.models import SchemaVersion
 from hbus_console.subscriptions import holding
 from hbus_console.subscriptions.models import Subscription
@@ -176,6 +178,21 @@ def test_a_dry_run_says_how_far_it_looked(
     assert (plan.total, plan.scanned) == (
         None,
         "Scanned 30, matched 0, stopped because a dry run looks at 30 messages at most",
+    )
+    # Big messages take their time.
+    ticking = ManualClock()
+    fit = replays._fit_to_copy
+
+    def slowly(message: Message) -> bool:
+        ticking.advance(0.25)
+        return fit(message)
+
+    monkeypatch.setattr(replays, "_fit_to_copy", slowly)
+    wanted = specs.read(editor, {"topic": TOPIC, "into_group": "billing"}, SystemClock().now_ms())
+    plan = replays.survey(editor, wanted, clock=ticking)
+    assert (plan.total, plan.scanned) == (
+        None,
+        "Scanned 8, matched 8, stopped because a dry run looks for 2 seconds at most",
     )
     assert copies() == []
 

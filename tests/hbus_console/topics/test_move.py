@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -12,7 +13,7 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings
 
-from engine.bus.transport import Settlement
+from engine.bus.transport import Lag, Settlement
 from engine.core.errors import BadInput, Conflict
 from hbus_console.access.command_line import command_line_actor
 from hbus_console.access.permissions import SYSTEM, Forbidden
@@ -30,6 +31,7 @@ from hbus_console.topics import move
 from hbus_console.topics import services as topics
 from hbus_console.topics.models import StoreRemoval, Topic
 from hbus_console.topics.services import TopicDraft
+from hbus_console.topics.services import moving as moving_services
 from hbus_console.topics.services.moving import finish_move
 from hbus_console.topics.transport_objects import remove
 from hbus_console.wiring import bus, store
@@ -109,6 +111,22 @@ def test_it_is_published_to_the_new_one_at_once_and_ends_when_the_old_one_is_emp
     assert StoreRemoval.objects.get().transport == "redis_stream"
     assert told()[-4:] == ["operation.start", "topic.move", "topic.moved", "operation.end"]
     settle("nsq", 2)
+
+
+def test_it_ends_although_the_new_one_cannot_tell_how_much_waits_there(
+    moving: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = moving_services.lag_there
+
+    def lag_there(transport: str, topic: str, group: str) -> Lag:
+        found = asked(transport, topic, group)
+        return replace(found, waiting=None) if transport == "nsq" else found
+
+    monkeypatch.setattr(moving_services, "lag_there", lag_there)
+    operation = operations.start(SYSTEM, "move", SPEC, reason="more room").operation
+    advance(operation, lambda: operation.state in ("done", "failed"))
+    assert operation.state == "done", operation.last_error
+    assert "nsq: 0 published, 0 settled, 0 died, how much is unsettled cannot be told" in operation.items.get().detail
 
 
 def test_no_step_asks_a_store_while_other_writers_wait(moving: Topic, monkeypatch: pytest.MonkeyPatch) -> None:
