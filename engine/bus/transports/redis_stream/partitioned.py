@@ -211,8 +211,11 @@ class RedisPartitionedReceiver:
         except Refused as error:
             if not error.words.startswith("FENCED"):
                 raise
-            # The next turn will tell; until then nothing is read here.
-            self.keep_off(end.keys.partition)
+            # The next turn will tell; until then nothing is read here. One that told while this read was under way has
+            # given the partition another end, which no turn would open again.
+            with self._lock:
+                if self._owned.get(end.keys.partition) is end:
+                    self._kept_off.add(end.keys.partition)
             return []
 
     def _see_parked(self, end: PartitionReader, reply: list[Any]) -> None:
