@@ -248,7 +248,8 @@ class Receiver(Protocol):
         """Apply all verdicts atomically; ``False`` for a delivery whose lease had passed to another.
 
         An ack of a delivery that was given away is honoured when nobody has settled it yet: its effect exists.
-        Raises :class:`~engine.core.errors.Unavailable`; trying the same batch again is then safe.
+        Raises :class:`~engine.core.errors.Unavailable`; trying the same batch again is then safe. Unless that says
+        ``untouched``, a refusal of the next try may be due to this one.
         """
         ...
 

@@ -101,9 +101,15 @@ class RedisPartitionedReceiver:
     def settle(self, batch: Sequence[Settlement]) -> list[bool]:
         results = [True] * len(batch)
         parks = Verdict.PARK in {each.verdict for each in batch}
+        begun = False
         for (partition, epoch), indexes in _by_seat([each.receipt for each in batch]).items():
             mine = [batch[index] for index in indexes]
-            answers = self._end(partition, epoch).settle(self._link, mine)
+            try:
+                answers = self._end(partition, epoch).settle(self._link, mine)
+            except Unavailable as error:
+                error.untouched = error.untouched and not begun
+                raise
+            begun = True
             if not all(answers):
                 for index, ok in zip(indexes, answers, strict=True):
                     results[index] = ok
