@@ -171,7 +171,10 @@ class Stored(msgspec.Struct, frozen=True, gc=False):
 
 
 class DeadEntry(msgspec.Struct, frozen=True, gc=False):
-    """One dead letter in the transport's own store, until the layer above has taken it over."""
+    """One dead letter in the transport's own store, until the layer above has taken it over.
+
+    What somebody else has written there is one, too, with what can be read of it: left out it would hold up the others.
+    """
 
     entry: str
     position: str
