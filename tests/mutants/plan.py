@@ -237,7 +237,7 @@ PLAN = (
         "fact-of-what-was-refused",
         "A fact tells what the store has confirmed: also what it refused.",
         "engine/bus/consuming/settler.py",
-        "            if ok or repeated:\n",
+        "            if ok or (unsure and ok is not None):\n",
         "            if True:\n",
         ("tests/engine/bus/test_consumer_leases.py", "tests/engine/bus/test_consumer_healing.py"),
     ),
