@@ -22,6 +22,7 @@ from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.subjects import about
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.evidence.columns import texts
+from hbus_console.messages.became import meant_for_one
 from hbus_console.messages.by_event import off_index
 from hbus_console.messages.feature import PAYLOAD_READ
 from hbus_console.messages.models import LONGEST_ID, LONGEST_SOURCE, LedgerEvent, LedgerMessage, LedgerStack
@@ -41,7 +42,7 @@ MOST_NEIGHBOURS = 100
 #: Evidence is booked about a second after it happened; later than this after an id was made, nothing is on its way.
 YOUNG_MS = 60_000
 #: Acts on a message that its timeline shows.
-_ACTS = ("dead_letter.redrive", "dead_letter.discard", "payload.reveal")
+_ACTS = ("dead_letter.redrive", "dead_letter.edit", "dead_letter.discard", "payload.reveal")
 
 
 class NotYet(NotThere):
@@ -76,9 +77,16 @@ class Life:
     stacks: dict[str, str] = field(default_factory=dict)
     #: The topic's subscriptions, also those that have not handled it yet.
     subscriptions: list[str] = field(default_factory=list)
+    #: The only subscription that it is for, where it is a copy for one; empty: it is for all of its topic.
+    target: str = ""
     #: Further topics, of those the reader may see, that have a message of this id; and further sources in this topic.
     other_topics: list[str] = field(default_factory=list)
     other_sources: list[str] = field(default_factory=list)
+
+    @property
+    def wanted(self) -> list[str]:
+        """The subscriptions that are to handle it."""
+        return [self.target] if self.target else self.subscriptions
 
     @property
     def subject(self) -> Subject:
@@ -229,12 +237,20 @@ def life(actor: Actor, message_id: str, topic_name: str = "", source: str = "") 
         other_sources=sorted({whose for topic, whose in everybodys if topic == topic_name} - {source}),
     )
     _read_envelope(actor, found)
+    found.target = _target(found)
     _relate(found, seen)
     had = {event.stack_id for event in found.events if event.stack_id}
     found.stacks = dict(LedgerStack.objects.filter(stack_id__in=had).values_list("stack_id", "text")) if had else {}
     if topic is not None:
         found.subscriptions = sorted(topic.subscriptions.values_list("group", flat=True))
     return found
+
+
+def _target(found: Life) -> str:
+    """By its envelope or, where that lies nowhere any more, by what it was made of."""
+    if found.envelope is not None:
+        return found.envelope.hbustarget
+    return meant_for_one([found.entry]).get(found.entry.identity, "") if found.entry is not None else ""
 
 
 def _is_young(message_id: str) -> bool:

@@ -261,7 +261,7 @@ def _told(found: Life) -> Iterator[tuple[Moment, str, int]]:
 
 def _badges(found: Life) -> Iterator[tuple[str, str]]:
     """(tone, words) beside the title: how it stands."""
-    parts = len(_wanted(found))
+    parts = len(found.wanted)
     waiting = {letter.subscription for letter in found.waiting_letters}
     redriven = [letter for letter in found.letters if letter.state == DeadLetter.State.REDRIVEN]
     discarded = [letter for letter in found.letters if letter.state == DeadLetter.State.DISCARDED]
@@ -300,11 +300,6 @@ def _ended(found: Life) -> tuple[str, str] | None:
         ("bad", "lost", found.lost_in),
     ):
         done |= places
-        if done >= set(_wanted(found)):
+        if done >= set(found.wanted):
             return tone, words
     return None
-
-
-def _wanted(found: Life) -> list[str]:
-    target = found.envelope.hbustarget if found.envelope is not None else ""
-    return [target] if target else found.subscriptions

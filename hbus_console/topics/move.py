@@ -18,6 +18,7 @@ from hbus_console.topics.feature import TOPIC_GOVERN
 from hbus_console.topics.models import Topic
 from hbus_console.topics.services import moving
 from hbus_console.topics.services.topic_rules import carrier_of
+from hbus_console.traffic.standing import Backlog
 from hbus_console.ui.formats import counted
 from hbus_console.wiring import bus
 
@@ -94,7 +95,7 @@ class Move:
         if old == to:
             old = row.leaving
         groups = _groups(row)
-        unsettled = sum(moving.lag_there(old, row.name, group).unsettled or 0 for group in groups)
+        backlog = Backlog.of(moving.lag_there(old, row.name, group) for group in groups)
         warnings = [
             f"Publishing goes to {to} at once; {old} is read beside it until it is empty and quiet.",
             f"Then what {old} holds of it is removed, also what was kept for replay. The ledger keeps its evidence.",
@@ -103,10 +104,11 @@ class Move:
         if moving.lacks_priorities(row, to):
             warnings.append(f"Priorities of {row.name} are switched off, and stay so until somebody switches them on.")
         warnings += moving.told_of_lacks(row, to)
-        scanned = (
-            f"{old} has {counted(unsettled, 'unsettled delivery', 'unsettled deliveries')} of "
-            f"{counted(len(groups), 'subscription')}"
-        )
+        unsettled = counted(backlog.known, "unsettled delivery", "unsettled deliveries")
+        least = "at least " if backlog.unknown else ""
+        scanned = f"{old} has {least}{unsettled} of {counted(len(groups), 'subscription')}"
+        if backlog.unknown:
+            scanned += f"; of {backlog.unknown:,} it cannot tell how many"
         return Plan(None, warnings=warnings, scanned=scanned)
 
     def look(self, task: Task, limit: int) -> Do:

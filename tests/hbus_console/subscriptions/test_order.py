@@ -96,7 +96,7 @@ def test_the_page_says_who_owns_what_and_which_keys_wait(parked: Consumer, signe
     (key,) = page.parked
     assert (key.key, key.messages, key.record.attempts) == ("room-1", 3, 2)
     assert key.reason.startswith("ValueError: no such room")
-    text = answer.content.decode()
+    text = " ".join(answer.content.decode().split())
     assert "1 parked key waits for a decision" in text
     assert 'name="head" value="skip"' in text
 
@@ -245,6 +245,18 @@ def test_a_key_beyond_those_that_are_listed_is_shown_and_decided_about(
     page = signed_in().get(reverse("subscriptions:order", args=ONE), {"key": "room-1"}).context["page"]
     assert (page.parked, page.one.state) == ([], "parked")
     assert subscriptions.unpark(OPERATOR, *ONE, "room-1", head="skip", reason="sold").messages == 2
+
+
+def test_of_more_keys_than_are_listed_it_is_said_so(
+    parked: Consumer, signed_in: Callable[..., Client], calling: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address, path = reverse("subscriptions:order", args=ONE), "topics/stay.changed/subscriptions/billing/order"
+    client, call = signed_in(), calling(Role.VIEWER)
+    assert (client.get(address).context["page"].more_parked, call("GET", path).json()["more_parked"]) == (False, False)
+    monkeypatch.setattr(order_page, "KEYS", 0)
+    page = client.get(address)
+    assert (page.context["page"].more_parked, call("GET", path).json()["more_parked"]) == (True, True)
+    assert call("GET", path).json()["parked"] == []
 
 
 def test_a_head_sent_to_the_dead_letters_is_told(parked: Consumer, facts: FactRecorder) -> None:

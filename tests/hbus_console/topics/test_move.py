@@ -27,7 +27,7 @@ from hbus_console.publishing.producer import shared_producer
 from hbus_console.subscriptions import services as subscriptions
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services import SubscriptionDraft
-from hbus_console.topics import move
+from hbus_console.topics import move, topic_page
 from hbus_console.topics import services as topics
 from hbus_console.topics.models import StoreRemoval, Topic
 from hbus_console.topics.services import TopicDraft
@@ -37,6 +37,7 @@ from hbus_console.topics.transport_objects import remove
 from hbus_console.wiring import bus, store
 from tests.hbus_console.operations.asking import asked_in_transaction
 from tests.hbus_console.topics.conftest import EDITOR
+from tests.hbus_console.topics.hidden_backlog import hide_backlog
 from tests.unhurried import UnhurriedClock
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"], transaction=True)
@@ -179,6 +180,28 @@ def test_a_subscription_of_a_leaving_topic_reads_both(moving: Topic) -> None:
         assert pair.stop(5).clean
 
 
+def test_while_it_moves_its_pages_tell_of_both_stores(moving: Topic, signed_in: Callable[..., Client]) -> None:
+    publish(1, 2, 3)
+    operation = operations.start(SYSTEM, "move", SPEC, reason="more room").operation
+    advance(operation, lambda: "3 unsettled" in operation.note)
+    publish(4, 5)
+    row = Subscription.objects.select_related("topic").get()
+    assert subscriptions.lag_of(row).waiting == 5
+    assert topic_page.depth(row.topic).messages == 5  # type: ignore[union-attr]
+    browser = signed_in()
+    page = browser.get("/subscriptions/booking.created/billing/").content.decode()
+    assert "5 waiting stay." in page
+    assert "The store has not obeyed yet." not in page
+    # When one of the two has obeyed
+    Subscription.objects.update(paused=True, pause_reason="maintenance")
+    bus.admin("nsq").pause("booking.created", "billing")
+    assert "The store has not obeyed yet." in browser.get("/subscriptions/booking.created/billing/").content.decode()
+    bus.admin("redis_stream").pause("booking.created", "billing")
+    page = browser.get("/subscriptions/booking.created/billing/").content.decode()
+    assert "The store has not obeyed yet." not in page
+    assert "5 waiting and 0 retrying messages are handed out again" in page
+
+
 @pytest.mark.parametrize(
     ("spec", "field"),
     [
@@ -228,6 +251,15 @@ def test_the_command_tells_the_plan(moving: Topic, capsys: pytest.CaptureFixture
     call_command("move_topic", "booking.created", "--to", "nsq", "--reason", "room", "--dry-run")
     assert "redis_stream has 0 unsettled deliveries of 1 subscription\n" in capsys.readouterr().out
     assert not Operation.objects.exists()
+
+
+def test_a_dry_run_does_not_say_none_of_what_the_store_cannot_count(
+    moving: Topic, prefix: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hide_backlog(prefix, "booking.created", "billing", monkeypatch)
+    call_command("move_topic", "booking.created", "--to", "nsq", "--reason", "room", "--dry-run")
+    said = "redis_stream has at least 0 unsettled deliveries of 1 subscription; of 1 it cannot tell how many\n"
+    assert said in capsys.readouterr().out
 
 
 def test_an_ordinary_topic_is_told_what_it_would_miss_and_may_do_without(
