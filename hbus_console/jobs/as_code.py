@@ -26,7 +26,7 @@ from hbus_console.jobs.planned import PlannedChange, in_order
 from hbus_console.jobs.services.draft import SETTINGS, JobDraft, checked, refuse_another_place, snapshot
 from hbus_console.jobs.services.jobs import change_job, create_job, delete_job
 from hbus_console.jobs.services.secrecy import Secrecy, secrecies
-from hbus_console.jobs.services.secrets import refuse_carrying, shown_settings, with_known
+from hbus_console.jobs.services.secrets import refuse_carrying, shown_settings, with_known, written_of
 from hbus_console.jobs.services.work import check_work
 
 #: Bytes of a file.
@@ -123,7 +123,7 @@ def _plan(actor: Actor, draft: JobDraft, row: Job | None, secrecy: Secrecy) -> P
             refuse_another_place(was, clean)
             # Before a schema is asked about what somebody has not typed.
             refuse_carrying(was, clean, asdict(draft), secrecy)
-        check_work(actor, clean)
+        check_work(actor, clean, written_of(clean, was, asdict(draft), secrecy) if row is not None else None)
     except HbusError as error:
         raise BadInput(
             f"{draft.name}: {error.what}", remedy=error.remedy, field=f"jobs.{draft.name}.{error.field}"

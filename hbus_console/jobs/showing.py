@@ -9,6 +9,7 @@ from typing import Any
 from engine.core.errors import BadInput
 from engine.core.redaction import redact_text
 from hbus_console.jobs.schema_walk import Schema, Spoken, Steps, TooMuch
+from hbus_console.schemas.json_schema import Place
 
 #: In place of a value that is not to be seen.
 MASK = "•••"
@@ -98,16 +99,21 @@ def hidden_in(value: Any, shown: Any) -> Iterator[Any]:
             yield from hidden_in(each, seen)
 
 
-def masks_in(value: Any, at: str = "") -> list[str]:
+def masks_in(value: Any) -> list[str]:
     """Where masks stand in it, at whatever depth."""
+    return [".".join(map(str, place)) for place in mask_places(value)]
+
+
+def mask_places(value: Any, at: Place = ()) -> list[Place]:
+    """The same, for a schema to tell them apart: a name may hold a dot."""
     if value == MASK:
         return [at]
-    inner: Iterable[tuple[Any, Any]] = ()
+    inner: Iterable[tuple[str | int, Any]] = ()
     if isinstance(value, Mapping):
         inner = value.items()
     elif isinstance(value, list):
         inner = enumerate(value)
-    return [found for name, each in inner for found in masks_in(each, f"{at}.{name}" if at else str(name))]
+    return [found for step, each in inner for found in mask_places(each, (*at, step))]
 
 
 def restored(

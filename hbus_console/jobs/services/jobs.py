@@ -29,6 +29,7 @@ from hbus_console.jobs.services.secrets import (
     refuse_carrying,
     shown_settings,
     with_known,
+    written_of,
 )
 from hbus_console.jobs.services.work import WORK_SETTINGS, check_work
 from hbus_console.jobs.tags import keep_tags
@@ -225,7 +226,7 @@ def _change(actor: Actor, row: Job, changes: Mapping[str, Any], why: Why, now_s:
     if "owner" in wanted:
         owner = teams.owner(wanted["owner"]) if wanted["owner"] else None
     if typed or any(clean[field] != before[field] for field in WORK_SETTINGS):
-        check_work(actor, clean)
+        check_work(actor, clean, written_of(clean, before, changes, secrecy, restores=why.action == RESTORED))
         row.acts_as = identity_of(actor)
     if clean["after"] != before["after"]:
         check_after(actor, row.name, clean["after"], before["after"], typed=why.action != RESTORED)

@@ -15,7 +15,7 @@ from hbus_console.jobs.kinds.names import WorkName
 from hbus_console.jobs.models import JobVersion
 from hbus_console.jobs.schema_walk import Schema, calls_none_secret
 from hbus_console.jobs.services.work import schema_of
-from hbus_console.jobs.showing import MASK, masked, masks_in, restored
+from hbus_console.jobs.showing import MASK, masked, masks_in
 
 #: Of what a function that is not here (any more) is given: it alone knew what of that is secret.
 _ALL: Schema = {"writeOnly": True}
@@ -48,15 +48,6 @@ class Secrecy:
         """``typed`` with a mask for each secret that it leaves out: who types nothing leaves it as it is."""
         hidden = self.masked(known, settings)
         return {**typed, **{name: MASK for name in known if hidden[name] == MASK and name not in typed}}
-
-    def unmasked(
-        self, typed: Mapping[str, Any], known: Mapping[str, Any], settings: Mapping[str, Any] | None = None
-    ) -> dict[str, Any]:
-        """``typed`` with the secrets that it shows masked, or not at all, as they are ``known``.
-
-        Raises ``BadInput`` where it shows one masked that is not known: the mask is nobody's secret.
-        """
-        return restored(self.still_masked(typed, known, settings), known, self.masked(known, settings))
 
     def types_one(self, typed: Any, settings: Mapping[str, Any] | None = None) -> bool:
         """Whether a secret stands written out in what somebody ``typed``."""

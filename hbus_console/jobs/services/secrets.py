@@ -88,6 +88,25 @@ def with_known(changes: Mapping[str, Any], before: Mapping[str, Any], secrecy: S
     return found
 
 
+def written_of(
+    clean: Mapping[str, Any],
+    before: Mapping[str, Any],
+    typed: Mapping[str, Any],
+    secrecy: Secrecy,
+    *,
+    restores: bool = False,
+) -> dict[str, Any]:
+    """The parameters of ``clean`` with a mask for each secret that nobody ``typed``, for their schema to be asked.
+
+    ``restores``: they are those of a version, in which nobody typed any just now.
+    """
+    said = typed.get("parameters")
+    if restores or said is None:
+        return secrecy.masked(clean["parameters"], clean if restores else before)
+    # As a text they are read as they stand: no mask in it stands for anything.
+    return dict(said if isinstance(said, Mapping) else clean["parameters"])
+
+
 def refuse_carrying(
     before: Mapping[str, Any], clean: Mapping[str, Any], typed: Mapping[str, Any], secrecy: Secrecy
 ) -> None:

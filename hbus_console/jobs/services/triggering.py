@@ -163,12 +163,17 @@ def wanted_parts(row: Job, only: str = "") -> tuple[str, ...]:
 
 
 def checked_parameters(row: Job, given: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What a run would be given, checked; the job's own for ``None``. Raises ``BadInput``."""
+    """What a run would be given, checked; the job's own for ``None``. Raises ``BadInput``.
+
+    A secret that is not typed is not asked about: whoever sets what lies beside it would learn what it is.
+    """
     settings, parameters = snapshot(row), dict(row.parameters)
+    hidden = secrecy_of(row.name).masked(row.parameters, settings)
+    written = hidden if given is None else _an_object(given)
     if given is not None:
-        parameters = restored(_an_object(given), row.parameters, secrecy_of(row.name).masked(row.parameters, settings))
+        parameters = restored(written, row.parameters, hidden)
     checks.storable(parameters, "parameters")
-    check_parameters(settings, parameters)
+    check_parameters(settings, written)
     return parameters
 
 

@@ -205,9 +205,9 @@ def _room(run: JobRun, said: Mapping[str, Any]) -> str:
 
 
 def _typed(form: QueryDict, row: Job) -> dict[str, Any]:
-    """The parameters of the sheet, its masks being the job's own secrets. Raises ``BadInput``."""
+    """The parameters of the sheet, with a mask for each secret of the job that it leaves. Raises ``BadInput``."""
     settings = snapshot(row)
-    return secrecy_of(row.name).unmasked(read_parameters(form, schema_of(settings)), row.parameters, settings)
+    return secrecy_of(row.name).still_masked(read_parameters(form, schema_of(settings)), row.parameters, settings)
 
 
 def _asked(form: QueryDict, parameters: Mapping[str, Any]) -> Trigger:
