@@ -167,6 +167,7 @@ def run(row: JobRun, who: Actor, secrecy: Secrecy, settings: Mapping[str, Any] |
     why = asked(who, row)
     told: dict[str, Any] = {
         "subject": str(row.subject),
+        "owner": row.shown_owner,
         "slot": to_rfc3339(row.slot * 1000),
         "decided_at": moment(row.decided_us),
         "begun_at": moment(row.begun_us),

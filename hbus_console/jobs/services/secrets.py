@@ -57,6 +57,12 @@ def shown_target(settings: Mapping[str, Any]) -> str:
     return shown_url(target) if settings["kind"] == WorkName.HTTP else redact_text(target)
 
 
+def target_for(who: Actor, name: str, settings: Mapping[str, Any]) -> str:
+    """What the job ``name`` does by these settings, as ``who`` may see it."""
+    target: str = settings["target"]
+    return target if allows(who, JOB_EDIT, name) else shown_target(settings)
+
+
 def arguments_of(settings: Mapping[str, Any]) -> list[str]:
     """Those of its program, which :func:`shown_target` leaves out; of other work there are none."""
     return _words(settings["target"])[1:] if settings["kind"] == WorkName.COMMAND else []

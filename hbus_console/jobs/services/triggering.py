@@ -26,6 +26,7 @@ from hbus_console.jobs.queue import offer
 from hbus_console.jobs.services.draft import snapshot
 from hbus_console.jobs.services.jobs import Now, job
 from hbus_console.jobs.services.secrecy import secrecy_of
+from hbus_console.jobs.services.secrets import target_for
 from hbus_console.jobs.services.work import check_parameters
 from hbus_console.jobs.showing import restored
 from hbus_console.jobs.workers import working_nodes
@@ -74,7 +75,9 @@ def trigger(actor: Actor, name: str, asked: Trigger, *, now_s: Now = database_ti
     row = job(name, lock=True)
     if row.elsewhere:
         raise BadInput(
-            f"{name} runs elsewhere: hbus only hears of its runs.", remedy=f"Start it there: {row.target}.", field="job"
+            f"{name} runs elsewhere: hbus only hears of its runs.",
+            remedy=f"Start it there: {target_for(actor, name, snapshot(row))}.",
+            field="job",
         )
     reason = checks.reason(asked.reason)
     key = checks.text(asked.key, "key", most=_KEY_LIMIT)
