@@ -2,44 +2,23 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from engine.core.errors import BadInput
 from engine.core.redaction import redact_text
+from engine.core.secret_names import hints as _hints
+from engine.core.secret_names import tells as _tells
 from hbus_console.jobs.schema_walk import Schema, Spoken, Steps, TooMuch
 from hbus_console.schemas.json_schema import Place
 
 #: In place of a value that is not to be seen.
 MASK = "•••"
-#: Parts of names that say so where no schema does, without what words are joined by.
-_SECRET_NAMES = (
-    "password",
-    "passwd",
-    "passphrase",
-    "passcode",
-    "pwd",
-    "secret",
-    "token",
-    "apikey",
-    "accesskey",
-    "accountkey",
-    "encryptionkey",
-    "masterkey",
-    "privatekey",
-    "signingkey",
-    "credential",
-    "authorization",
-)
-#: Words of the names of single values that say so: parts of other words do not, and what they head has its own names.
-_SECRET_WORDS = frozenset({"auth", "bearer", "cookie", "cvc", "cvv", "otp", "pass"})
 #: What says how a value beside it is called, and that value, in small letters: ``{"name": "DB_PASSWORD", "value": …}``.
 _LABELS, _LABELLED = frozenset({"name", "key"}), frozenset({"value", "values"})
 _COMPOUND = ("object", "array")
 #: Of what is not there: null is a value that may be secret.
 _ABSENT = object()
-_WORD = re.compile(r"[A-Z]*[a-z]+|[A-Z]+|[0-9]+")
 #: Headers that say what is asked for or sent, in small letters: these may be seen.
 _PLAIN_HEADERS = frozenset({"accept", "accept-encoding", "accept-language", "content-type", "user-agent"})
 #: Options that list files; the arguments of a program are listed too, and each of them may be a secret.
@@ -210,12 +189,3 @@ def _restored(typed: Any, known: Any, hidden: Any, at: str) -> Any:
 
 def _are(kind: type, *values: Any) -> bool:
     return all(isinstance(each, kind) for each in values)
-
-
-def _tells(name: str) -> bool:
-    plain = "".join(letter for letter in name.lower() if letter.isalnum())
-    return any(part in plain for part in _SECRET_NAMES)
-
-
-def _hints(name: str) -> bool:
-    return any(word.lower() in _SECRET_WORDS for word in _WORD.findall(name))

@@ -12,6 +12,7 @@ from django.core.management import call_command
 from django.test import Client
 
 from engine.core.errors import BadInput
+from engine.core.redaction import REDACTED
 from hbus_console.access.acts import Role
 from hbus_console.access.permissions import SYSTEM, Forbidden
 from hbus_console.audit.models import AuditEntry
@@ -363,7 +364,7 @@ def test_keys_of_a_call_are_shown_to_who_may_change_it_alone(
 def test_nobody_finds_them_in_the_audit_log_which_says_that_one_changed(call: Job) -> None:
     change_job(SYSTEM, NAME, {"target": ADDRESS.replace(KEY, OTHER)})
     made, changed = AuditEntry.objects.order_by("seq")
-    assert (made.after["target"], made.after["options"]["headers"]["X-Api-Key"]) == (SHOWN, MASK)
+    assert (made.after["target"], made.after["options"]["headers"]["X-Api-Key"]) == (SHOWN, REDACTED)
     assert changed.after["masked"] == "changed"
     assert not any(key in str([each.before, each.after]) for each in (made, changed) for key in (KEY, OTHER))
 
