@@ -57,6 +57,11 @@ def shown_options(options: Mapping[str, Any]) -> dict[str, Any]:
     return {name: _shown_option(name, value) for name, value in masked(options).items()}
 
 
+def shown_value(name: str, value: Any, spoken: Spoken) -> Any:
+    """A ``value`` that is called so, and that is ``spoken`` about, as it may be seen."""
+    return _without_credentials(_shown(name, value, spoken))
+
+
 def is_secret(name: str, schema: Schema, root: Schema | None = None) -> bool:
     """Whether a parameter is given and never shown. ``root``: of which ``schema`` is a part."""
     try:

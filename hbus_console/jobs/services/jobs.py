@@ -274,7 +274,7 @@ def told_change(
     """
     secrecy = secrecy.also(after)
     shown, was = shown_settings(after, secrecy), shown_settings(before, secrecy)
-    hides = ("parameters", "options", "target")
+    hides = ("parameters", "parameters_schema", "options", "target")
     unseen = any(before[name] != after[name] and was[name] == shown[name] for name in hides)
     if typed or unseen or arguments_of(before) != arguments_of(after):
         shown["masked"] = "changed"

@@ -16,6 +16,7 @@ from hbus_console.jobs.models import JobVersion
 from hbus_console.jobs.schema_walk import Schema, calls_none_secret
 from hbus_console.jobs.services.work import schema_of
 from hbus_console.jobs.showing import MASK, masked, masks_in
+from hbus_console.jobs.shown_schema import shown_schema
 
 #: Of what a function that is not here (any more) is given: it alone knew what of that is secret.
 _ALL: Schema = {"writeOnly": True}
@@ -37,6 +38,10 @@ class Secrecy:
         """``parameters`` as anybody may see them. ``settings``: of the version that they are of, where it is known."""
         schemas = [*self.schemas, *([_ALL] if settings and _is_unknown(settings) else [])]
         return masked(parameters, *schemas)
+
+    def shown_schema(self, schema: Schema | None) -> dict[str, Any] | None:
+        """A ``schema`` of the job as those may see it who may not change that."""
+        return None if schema is None else shown_schema(schema, *self.schemas)
 
     def places(self, parameters: Mapping[str, Any], settings: Mapping[str, Any] | None = None) -> list[str]:
         """Where secrets stand in them: ``auth.password``."""

@@ -34,7 +34,11 @@ def shown_settings(settings: Mapping[str, Any], secrecy: Secrecy, *, whole: bool
     shown = dict(settings)
     if settings.get("parameters"):
         shown["parameters"] = secrecy.masked(settings["parameters"], settings)
-    if whole or "kind" not in settings:
+    if whole:
+        return shown
+    if settings.get("parameters_schema"):
+        shown["parameters_schema"] = secrecy.shown_schema(settings["parameters_schema"])
+    if "kind" not in settings:
         return shown
     return {**shown, "target": shown_target(settings), "options": shown_options(settings.get("options") or {})}
 
@@ -85,6 +89,10 @@ def with_known(changes: Mapping[str, Any], before: Mapping[str, Any], secrecy: S
     if isinstance(found.get("options"), Mapping):
         options = before.get("options") or {}
         found["options"] = restored(found["options"], options, shown_options(options), field="options")
+    if (known_schema := before.get("parameters_schema")) and found.get("parameters_schema") == secrecy.shown_schema(
+        known_schema
+    ):
+        found["parameters_schema"] = known_schema
     if "target" in found and before.get("target") and found["target"] == shown_target(before):
         found["target"] = before["target"]
     elif found.get("kind", before.get("kind")) == WorkName.COMMAND and MASK in str(found.get("target", "")):

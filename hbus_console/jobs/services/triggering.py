@@ -171,12 +171,13 @@ def checked_parameters(row: Job, given: Mapping[str, Any] | None) -> dict[str, A
     A secret that is not typed is not asked about: whoever sets what lies beside it would learn what it is.
     """
     settings, parameters = snapshot(row), dict(row.parameters)
-    hidden = secrecy_of(row.name).masked(row.parameters, settings)
+    secrecy = secrecy_of(row.name)
+    hidden = secrecy.masked(row.parameters, settings)
     written = hidden if given is None else _an_object(given)
     if given is not None:
         parameters = restored(written, row.parameters, hidden)
     checks.storable(parameters, "parameters")
-    check_parameters(settings, written)
+    check_parameters(settings, written, secrecy.masked(written, settings))
     return parameters
 
 

@@ -11,6 +11,7 @@ from hbus_console.jobs.kinds.kind import WorkSpec
 from hbus_console.jobs.kinds.known import KINDS
 from hbus_console.jobs.schema_walk import TooMuch
 from hbus_console.jobs.showing import MOST_STEPS, looked_through, mask_places
+from hbus_console.jobs.shown_schema import may_be_quoted
 from hbus_console.schemas.json_schema import CompiledSchema
 
 #: The settings that say what is done: whoever changes one lends the job their rights.
@@ -46,15 +47,18 @@ def schema_of(settings: Mapping[str, Any]) -> dict[str, Any] | None:
     return KINDS[settings["kind"]].schema(spec_of(settings)) if schema is None else schema
 
 
-def check_parameters(settings: Mapping[str, Any], written: Mapping[str, Any]) -> None:
+def check_parameters(
+    settings: Mapping[str, Any], written: Mapping[str, Any], shown: Mapping[str, Any] | None = None
+) -> None:
     """Raises ``BadInput`` (field ``parameters``) where they do not fit; what it says quotes no value.
 
     They are asked as they were ``written``, with a mask for each secret that nobody typed, and what stands behind one
     is never asked about: a schema that compares it with what is typed beside it would tell it, an answer at a time.
+    ``shown``: as they may be seen by all that the job ever was. Of what is secret no value is told that would fit.
     """
     schema = schema_of(settings)
     try:
-        looked_through(written, schema or {}, most=MOST_STEPS // 5)
+        seen = looked_through(written, schema or {}, most=MOST_STEPS // 5)
     except TooMuch:
         raise BadInput(
             "The parameters take too long to look through for secrets by their schema.",
@@ -65,7 +69,11 @@ def check_parameters(settings: Mapping[str, Any], written: Mapping[str, Any]) ->
     if compiled is None:
         return
     unknown = mask_places(written)
-    problem = compiled.problem_beside(dict(written), unknown) if unknown else compiled.problem(dict(written))
+    quotes = may_be_quoted(seen, shown or {})
+    if unknown:
+        problem = compiled.problem_beside(dict(written), unknown, quotes)
+    else:
+        problem = compiled.problem(dict(written), quotes)
     if problem is not None:
         raise BadInput(
             f"The parameters do not fit: {problem[1]}.",

@@ -76,7 +76,7 @@ def detail(request: HttpRequest, job: str) -> HttpResponse:
     found = narrowed(JobRun.objects.all(), job=job, state=state)
     runs, more = page_of_runs(found, request.GET.get("cursor", ""))
     (standing,) = job_rows([row], now_ms * 1_000)
-    secrecy = secrecy_of(job)
+    secrecy, schema = secrecy_of(job), schema_of(snapshot(row))
     context = {
         **frame(who, row),
         **trigger_sheet(row, secrecy, row.parameters),
@@ -90,7 +90,7 @@ def detail(request: HttpRequest, job: str) -> HttpResponse:
         "state": state,
         "states": [each.value for each in RunState],
         "told_settings": _told(who, row, secrecy),
-        "schema": schema_of(snapshot(row)),
+        "schema": schema if allows(who, JOB_EDIT, job) else secrecy.shown_schema(schema),
         "ping": PingAddress.objects.filter(job=row).first(),
     }
     if context["may_audit"]:
