@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.db import models
 
+from engine.core.redaction import redact_text
 from engine.core.signing import new_secret
 from engine.core.subject import Subject
 from engine.cron.expression import FoldPolicy, GapPolicy
@@ -336,6 +337,11 @@ class JobRun(models.Model):
     def subject(self) -> Subject:
         """As others speak of it."""
         return run_subject(self.job, self.pk)
+
+    @property
+    def shown_owner(self) -> str:
+        """Who began it, or where it runs, as anybody may see it: rows of before have that as it was typed."""
+        return redact_text(self.owner)
 
     @property
     def node_wanted(self) -> str:

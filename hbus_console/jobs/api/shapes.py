@@ -9,9 +9,10 @@ from typing import Any, overload
 import msgspec
 
 from engine.core.clock import to_rfc3339
-from hbus_console.access.permissions import ANONYMOUS, Actor
+from hbus_console.access.permissions import ANONYMOUS, Actor, allows
 from hbus_console.api.answers import fields_of, plain
 from hbus_console.api.drafts import answer, answered
+from hbus_console.jobs.feature import JOB_EDIT
 from hbus_console.jobs.models import Job, JobAttempt, JobRun, JobVersion
 from hbus_console.jobs.services.draft import SETTINGS, snapshot
 from hbus_console.jobs.services.secrecy import Secrecy, secrecy_of
@@ -138,11 +139,14 @@ class LogOut(msgspec.Struct):
 def job(row: Job, who: Actor | None = None, secrecy: Secrecy | None = None) -> dict[str, Any]:
     """A job, as ``who`` may see it; without one as anybody may who may look at it. ``secrecy``: where it is known."""
     known = snapshot(row)
-    shown = shown_to(who or ANONYMOUS, row.name, known, secrecy or secrecy_of(row.name))
+    secrecy = secrecy or secrecy_of(row.name)
+    shown = shown_to(who or ANONYMOUS, row.name, known, secrecy)
     schema = schema_of(known)
+    if not allows(who or ANONYMOUS, JOB_EDIT, row.name):
+        schema = secrecy.shown_schema(schema)
     settings = {
         **answered(SETTINGS, row),
-        **{name: shown[name] for name in ("parameters", "options", "target", "after")},
+        **{name: shown[name] for name in ("parameters", "parameters_schema", "options", "target", "after")},
     }
     told = {
         "contact": row.team.contact if row.team else None,
@@ -167,6 +171,7 @@ def run(row: JobRun, who: Actor, secrecy: Secrecy, settings: Mapping[str, Any] |
     why = asked(who, row)
     told: dict[str, Any] = {
         "subject": str(row.subject),
+        "owner": row.shown_owner,
         "slot": to_rfc3339(row.slot * 1000),
         "decided_at": moment(row.decided_us),
         "begun_at": moment(row.begun_us),

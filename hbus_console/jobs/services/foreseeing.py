@@ -21,7 +21,7 @@ from hbus_console.jobs.part_words import part_words
 from hbus_console.jobs.rights import actor_named, words_of_identity
 from hbus_console.jobs.services.draft import snapshot
 from hbus_console.jobs.services.jobs import job
-from hbus_console.jobs.services.secrets import sees_whole, shown_target
+from hbus_console.jobs.services.secrets import target_for
 from hbus_console.jobs.services.triggering import (
     Trigger,
     checked_parameters,
@@ -61,8 +61,7 @@ def foresee(actor: Actor, name: str, asked: Trigger) -> list[Foresight]:
 
 
 def _work(actor: Actor, row: Job) -> Iterator[Foresight]:
-    target = row.target if sees_whole(actor, row.name, snapshot(row)) else shown_target(snapshot(row))
-    yield Foresight("does", f"{KINDS[row.kind].words}: {target}")
+    yield Foresight("does", f"{KINDS[row.kind].words}: {target_for(actor, row.name, snapshot(row))}")
     try:
         acting = actor_named(row.acts_as)
         KINDS[row.kind].check(acting, spec_of(snapshot(row)))

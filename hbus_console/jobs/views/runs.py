@@ -35,6 +35,7 @@ from hbus_console.jobs.services import jobs, triggering
 from hbus_console.jobs.services.draft import snapshot
 from hbus_console.jobs.services.foreseeing import foresee
 from hbus_console.jobs.services.secrecy import secrecy_of
+from hbus_console.jobs.services.secrets import target_for
 from hbus_console.jobs.services.triggering import Trigger, run_of
 from hbus_console.jobs.services.work import schema_of
 from hbus_console.jobs.tags import full_tags, words_of_full
@@ -97,7 +98,7 @@ def run(request: HttpRequest, job: str, run_id: int) -> HttpResponse:
         "nothing_yet": "What its pings send stands here."
         if elsewhere
         else "What it prints stands here within a second.",
-        "where": said.get("target", "") if elsewhere else "",
+        "where": target_for(who, job, said) if elsewhere and said else "",
         "until_ms": (row.slot + said.get("grace_s", 0)) * 1_000,
         "moves": row.ended_us is None,
         "upstream": upstream,
@@ -205,9 +206,9 @@ def _room(run: JobRun, said: Mapping[str, Any]) -> str:
 
 
 def _typed(form: QueryDict, row: Job) -> dict[str, Any]:
-    """The parameters of the sheet, its masks being the job's own secrets. Raises ``BadInput``."""
+    """The parameters of the sheet, with a mask for each secret of the job that it leaves. Raises ``BadInput``."""
     settings = snapshot(row)
-    return secrecy_of(row.name).unmasked(read_parameters(form, schema_of(settings)), row.parameters, settings)
+    return secrecy_of(row.name).still_masked(read_parameters(form, schema_of(settings)), row.parameters, settings)
 
 
 def _asked(form: QueryDict, parameters: Mapping[str, Any]) -> Trigger:
@@ -253,7 +254,9 @@ def _moments(run: JobRun, told: Asked, *, elsewhere: bool) -> list[dict[str, Any
     if run.begun_us is not None:
         note = f"attempt {run.attempt}, epoch {run.epoch}: older ones may write nothing any more"
         note = "" if elsewhere else note
-        moments.append({"at_ms": run.begun_us // 1_000, "tone": "info", "says": f"{run.owner} began", "note": note})
+        moments.append(
+            {"at_ms": run.begun_us // 1_000, "tone": "info", "says": f"{run.shown_owner} began", "note": note}
+        )
     if run.cancel_us is not None:
         said = {
             "at_ms": run.cancel_us // 1_000,

@@ -19,8 +19,7 @@ from hbus_console.jobs.models import Job, JobRun, LogPiece
 from hbus_console.jobs.parameter_form import read_parameters
 from hbus_console.jobs.services import triggering
 from hbus_console.jobs.services.jobs import change_job, pause_job
-from hbus_console.jobs.services.secrecy import Secrecy
-from hbus_console.jobs.showing import masked
+from hbus_console.jobs.showing import masked, restored
 from hbus_console.jobs.views import lists
 from hbus_console.wiring.cron import slot_store
 from tests.hbus_console.jobs.conftest import MakeJob
@@ -252,7 +251,7 @@ def test_nested_secrets_stay_when_a_form_shows_them_masked() -> None:
     known = {"db": {"host": "a", "password": "x"}, "list": [{"token": "y"}]}
     shown = masked(known)
     assert shown == {"db": {"host": "a", "password": "•••"}, "list": [{"token": "•••"}]}
-    assert Secrecy().unmasked({**shown, "db": {**shown["db"], "host": "b"}}, known) == {
+    assert restored({**shown, "db": {**shown["db"], "host": "b"}}, known, shown) == {
         "db": {"host": "b", "password": "x"},
         "list": [{"token": "y"}],
     }
