@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from itertools import groupby, pairwise
 from typing import Any
 
@@ -14,7 +15,6 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
 from engine.core.errors import BadInput, NotThere
-from engine.cron.expression import Slot
 from engine.cron.slots.job import JobPolicy, Overlap
 from engine.cron.slots.steps import RunState, SlotKey
 from engine.cron.subjects import job_subject
@@ -84,7 +84,7 @@ def run(request: HttpRequest, job: str, run_id: int) -> HttpResponse:
         "lease": row.pk in leases.asked and words_of_lease(row, leases, said.get("lease_s", JobPolicy().lease_s)),
         "tone": tone_of_run(row.state),
         "slot_ms": row.slot * 1_000,
-        "slot_utc": Slot(row.slot, 0, "").utc,
+        "slot_utc": f"{datetime.fromtimestamp(row.slot, UTC):%Y-%m-%d %H:%M:%S} UTC",
         "slot_wall": f"{on_wall(row.slot, zone):%-d %b %H:%M:%S}",
         "zone": zone,
         "took_us": row.took_us(now_us),
@@ -99,7 +99,7 @@ def run(request: HttpRequest, job: str, run_id: int) -> HttpResponse:
         "nothing_at_all": "It sent nothing" if elsewhere else "It printed nothing",
         "nothing_yet": "What its pings send stands here."
         if elsewhere
-        else "What it prints stands here within a second.",
+        else "What it prints stands here as it comes, within seconds.",
         "where": said.get("target", "") if elsewhere else "",
         "until_ms": (row.slot + said.get("grace_s", 0)) * 1_000,
         "moves": row.ended_us is None,

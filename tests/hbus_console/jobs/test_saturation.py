@@ -64,8 +64,11 @@ def test_a_run_that_waits_is_late_while_it_does_and_is_said_to_wait(page: Client
     for path in (f"/jobs/{NAME}/", "/runs/"):
         html = html_of(page, path)
         assert '<span class="badge neutral">waits</span>' in html, path
-        assert re.search(r'title="It was to begin then, and has not yet"><time [^>]*>1 minute ago', html), path
+        assert re.search(r'title="It was to begin then, and has not yet">due <time [^>]*>1 minute ago', html), path
         assert 'title="waits for a worker"' in html, path
+        # Nor is there another word for it where one narrows the list; addresses and the API keep theirs.
+        assert re.search(r'claimed"[^>]*>waits</(a|option)>', html), path
+        assert ">claimed<" not in html, path
     assert "<title>" in html_of(page, "/jobs/")
     assert re.search(r"<title>[\d:.]+ waits</title>", html_of(page, "/jobs/"))
 

@@ -76,7 +76,7 @@ def test_the_end_of_the_grace_is_the_end_of_waiting(bell: Bell) -> None:
     assert bell.rows() == [("schedule", 0, "claimed")]
     bell.sweep(600.5)
     missed = JobRun.objects.get()
-    assert (missed.state, missed.reason) == (RunState.ABANDONED, "no ping came until 2026-09-21T15:10:00Z")
+    assert (missed.state, missed.reason) == (RunState.ABANDONED, "no ping came until 2026-09-21 15:10:00 UTC")
     assert bell.offered == []
 
 
@@ -293,7 +293,7 @@ def test_a_paused_job_is_skipped_and_its_pings_stand_beside(bell: Bell) -> None:
     slot = JobRun.objects.get(kind="schedule")
     assert (slot.state, slot.reason) == (
         RunState.SKIPPED,
-        "paused: the host moves; no ping came until 2026-09-21T15:10:00Z",
+        "paused: the host moves; no ping came until 2026-09-21 15:10:00 UTC",
     )
     bell.decide(3_601)
     assert bell.rows()[-1] == ("schedule", 3_600, "skipped")
