@@ -183,4 +183,4 @@ def _shown(rows: Iterable[JobRun], who: Actor = ANONYMOUS) -> list[dict[str, Any
 
 
 def _piece(row: LogPiece) -> dict[str, Any]:
-    return plain(shapes.LogOut(row.seq, row.attempt, shapes.moment(row.at_us), row.text))
+    return plain(shapes.LogOut(row.seq, row.attempt, shapes.moment(row.at_us), row.text, row.left_bytes))

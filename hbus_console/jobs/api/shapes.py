@@ -62,8 +62,8 @@ class RunOut(msgspec.Struct):
     """A run. ``part`` is empty where it does the whole of its slot, else a shard (``3/8``, from 0) or a node
     (``@web-1``). ``slot`` is its planned instant, or when it was triggered, or pinged beside all slots; ``epoch`` that
     of the worker that began it last, under which alone anything may be written of it. ``late_s`` is counted from when
-    it was to begin: its slot, or the very moment at which it was triggered, or later by its jitter or by the pause
-    before an attempt. ``asked_by``, ``asked_why`` and ``key`` are those of a manual one, or why a ping stands beside
+    it was to begin (its slot, or the very moment at which it was triggered, or later by its jitter) to the beginning of
+    its first attempt. ``asked_by``, ``asked_why`` and ``key`` are those of a manual one, or why a ping stands beside
     the slots, and its ``rid``; ``parameters`` are null where the job's own are meant, and masked where they are secret.
     """
 
@@ -128,12 +128,15 @@ class ForesightOut(msgspec.Struct):
 
 
 class LogOut(msgspec.Struct):
-    """A piece of a log: some lines. What is missing between two ``seq`` was left out, for the log is bounded."""
+    """A piece of a log: some lines. Numbers grow and leave some out, for pieces are joined later on. A log is bounded:
+    so many bytes of it were left out before this piece.
+    """
 
     seq: int
     attempt: int
     at: datetime
     text: str
+    left_out_bytes: int
 
 
 def job(row: Job, who: Actor | None = None, secrecy: Secrecy | None = None) -> dict[str, Any]:
