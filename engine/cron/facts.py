@@ -13,7 +13,7 @@ class RunFields(Fields, frozen=True, array_like=True, gc=False):
 
     #: From its beginning to its end, in microseconds; 0 where it never began.
     duration_us: Numbers = 0
-    #: From its slot to its beginning.
+    #: From when it was to begin to its first beginning; 0 of a further attempt, of which there is no such time.
     late_us: Numbers = 0
 
 
@@ -30,7 +30,7 @@ _KINDS = {
 
 
 def begun_fact(job: str, clock: Clock, node: str, late_us: int) -> FactBatch:
-    """A worker began a run."""
+    """A worker began a run, ``late_us`` after it was to; 0 where there is no such time to tell."""
     fields = RunFields(late_us=max(0, late_us))
     return FactBatch("run_begun", clock.now_ms(), job_subject(job), node, fields=fields)
 

@@ -41,6 +41,8 @@ UNSAID = "What went wrong is said to who may see every topic."
 
 #: Of a role that lives, and whose work does not go well.
 TROUBLED = "in trouble"
+#: And of one that lives and has more to do than it can.
+BUSY = "busy"
 
 
 @dataclass(frozen=True)
@@ -296,7 +298,16 @@ def _role(role: SupervisedRole, found: Sequence[Node], unknown: str, scopes: Seq
     if silent:
         count = _count(len(alive), "node")
         return RoleStanding(name, "warn", f"{silent} silent", f"{count} alive, {silent} silent")
-    return _living(name, alive, scopes)
+    told, tone = resolve(role.declared.telling)() if role.declared.telling else ("", "")
+    return _telling(_living(name, alive, scopes), told, tone)
+
+
+def _telling(standing: RoleStanding, told: str, tone: str) -> RoleStanding:
+    """With what the role itself has to say while it lives."""
+    note = " · ".join(part for part in (standing.note, told) if part)
+    if tone and standing.tone == "ok":
+        return RoleStanding(standing.name, tone, BUSY, note)
+    return replace(standing, note=note)
 
 
 def _living(name: str, alive: Sequence[Node], scopes: Sequence[str]) -> RoleStanding:

@@ -87,10 +87,12 @@ def _field(name: str, schema: Any, value: Any, required: bool, root: Mapping[str
         return None
     # Also what is called secret elsewhere alone, by another version.
     secret = value == MASK or is_secret(name, schema, root)
-    value = schema.get("default") if value is None else value
+    value = MASK if secret else schema.get("default") if value is None else value
     options = tuple(str(each) for each in schema.get("enum", ()))
     shown = "" if value is None or secret else str(value)
-    if kind == "boolean" and required:
+    if secret:
+        options = ()
+    elif kind == "boolean" and required:
         shown = "on" if value else ""
     elif kind == "boolean":
         # A box that is not ticked would say no where nobody said anything.

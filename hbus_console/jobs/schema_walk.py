@@ -76,6 +76,16 @@ class Spoken:
         """What speaks about the value of which ``schema``, a part of ``root``, is."""
         return cls(parts(root, schema), References(root), steps)
 
+    @property
+    def nodes(self) -> list[Schema]:
+        """The parts of the schema that speak about it."""
+        return [node for node, _ in self._places]
+
+    @property
+    def names(self) -> list[str]:
+        """The members that have a schema of their own."""
+        return list(self._by_name())
+
     def member(self, name: str) -> Spoken:
         """What speaks about the member ``name`` of the value."""
         if self._rest is None:

@@ -2,43 +2,23 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from engine.core.errors import BadInput
 from engine.core.redaction import looks_like_key, redact_text
+from engine.core.secret_names import hints as _hints
+from engine.core.secret_names import tells as _tells
 from hbus_console.jobs.schema_walk import Schema, Spoken, Steps, TooMuch
+from hbus_console.schemas.json_schema import Place
 
 #: In place of a value that is not to be seen.
 MASK = "•••"
-#: Parts of names that say so where no schema does, without what words are joined by.
-_SECRET_NAMES = (
-    "password",
-    "passwd",
-    "passphrase",
-    "passcode",
-    "pwd",
-    "secret",
-    "token",
-    "apikey",
-    "accesskey",
-    "accountkey",
-    "encryptionkey",
-    "masterkey",
-    "privatekey",
-    "signingkey",
-    "credential",
-    "authorization",
-)
-#: Words of the names of single values that say so: parts of other words do not, and what they head has its own names.
-_SECRET_WORDS = frozenset({"auth", "bearer", "cookie", "cvc", "cvv", "otp", "pass"})
 #: What says how a value beside it is called, and that value, in small letters: ``{"name": "DB_PASSWORD", "value": …}``.
 _LABELS, _LABELLED = frozenset({"name", "key"}), frozenset({"value", "values"})
 _COMPOUND = ("object", "array")
 #: Of what is not there: null is a value that may be secret.
 _ABSENT = object()
-_WORD = re.compile(r"[A-Z]*[a-z]+|[A-Z]+|[0-9]+")
 #: Names of secrets and of much else (a partition's key, a port): they say so together with a value that looks like one.
 _NAMES_OF_MUCH, _ARGUMENTS_OF_MUCH = frozenset({"key", "keys"}), frozenset({"-k", "-p", "--key"})
 #: Headers that say what is asked for or sent, in small letters: these may be seen.
@@ -79,6 +59,11 @@ def shown_options(options: Mapping[str, Any]) -> dict[str, Any]:
     return {name: _shown_option(name, value) for name, value in masked(options).items()}
 
 
+def shown_value(name: str, value: Any, spoken: Spoken) -> Any:
+    """A ``value`` that is called so, and that is ``spoken`` about, as it may be seen."""
+    return _without_credentials(_shown(name, value, spoken))
+
+
 def is_secret(name: str, schema: Schema, root: Schema | None = None) -> bool:
     """Whether a parameter is given and never shown. ``root``: of which ``schema`` is a part."""
     try:
@@ -100,16 +85,21 @@ def hidden_in(value: Any, shown: Any) -> Iterator[Any]:
             yield from hidden_in(each, seen)
 
 
-def masks_in(value: Any, at: str = "") -> list[str]:
+def masks_in(value: Any) -> list[str]:
     """Where masks stand in it, at whatever depth."""
+    return [".".join(map(str, place)) for place in mask_places(value)]
+
+
+def mask_places(value: Any, at: Place = ()) -> list[Place]:
+    """The same, for a schema to tell them apart: a name may hold a dot."""
     if value == MASK:
         return [at]
-    inner: Iterable[tuple[Any, Any]] = ()
+    inner: Iterable[tuple[str | int, Any]] = ()
     if isinstance(value, Mapping):
         inner = value.items()
     elif isinstance(value, list):
         inner = enumerate(value)
-    return [found for name, each in inner for found in masks_in(each, f"{at}.{name}" if at else str(name))]
+    return [found for step, each in inner for found in mask_places(each, (*at, step))]
 
 
 def restored(
@@ -210,12 +200,3 @@ def _restored(typed: Any, known: Any, hidden: Any, at: str) -> Any:
 
 def _are(kind: type, *values: Any) -> bool:
     return all(isinstance(each, kind) for each in values)
-
-
-def _tells(name: str) -> bool:
-    plain = "".join(letter for letter in name.lower() if letter.isalnum())
-    return any(part in plain for part in _SECRET_NAMES)
-
-
-def _hints(name: str) -> bool:
-    return any(word.lower() in _SECRET_WORDS for word in _WORD.findall(name))

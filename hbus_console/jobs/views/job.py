@@ -31,7 +31,7 @@ from hbus_console.jobs.rights import words_of_identity
 from hbus_console.jobs.services import jobs
 from hbus_console.jobs.services.draft import KIND_WORDS, SETTINGS, TIMES, TROUBLE, WORK, snapshot
 from hbus_console.jobs.services.secrecy import Secrecy, secrecy_of
-from hbus_console.jobs.services.secrets import shown_to
+from hbus_console.jobs.services.secrets import shown_to, target_for
 from hbus_console.jobs.services.work import schema_of
 from hbus_console.jobs.standing import job_rows, next_slots
 from hbus_console.jobs.told_runs import told_runs
@@ -55,6 +55,7 @@ def frame(who: Actor, row: Job) -> dict[str, Any]:
         "kind_words": KIND_WORDS.get(row.kind, row.kind),
         "words": _words(row),
         "acts_as": words_of_identity(row.acts_as),
+        "where": target_for(who, row.name, snapshot(row)),
         "may_run": allows(who, JOB_RUN, row.name) and not row.elsewhere,
         "may_pause": allows(who, JOB_PAUSE, row.name),
         "may_edit": allows(who, JOB_EDIT, row.name),
@@ -75,7 +76,7 @@ def detail(request: HttpRequest, job: str) -> HttpResponse:
     found = narrowed(JobRun.objects.all(), job=job, state=state)
     runs, more = page_of_runs(found, request.GET.get("cursor", ""))
     (standing,) = job_rows([row], now_ms * 1_000)
-    secrecy = secrecy_of(job)
+    secrecy, schema = secrecy_of(job), schema_of(snapshot(row))
     context = {
         **frame(who, row),
         **trigger_sheet(row, secrecy, row.parameters),
@@ -89,7 +90,7 @@ def detail(request: HttpRequest, job: str) -> HttpResponse:
         "state": state,
         "states": [each.value for each in RunState],
         "told_settings": _told(who, row, secrecy),
-        "schema": schema_of(snapshot(row)),
+        "schema": schema if allows(who, JOB_EDIT, job) else secrecy.shown_schema(schema),
         "ping": PingAddress.objects.filter(job=row).first(),
     }
     if context["may_audit"]:

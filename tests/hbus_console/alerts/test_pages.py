@@ -148,6 +148,11 @@ def test_an_alert_tells_its_story_and_draws_it(made: Rule, signed_in: SignIn) ->
     assert [line["name"] for line in drawn["series"]] == ["unsettled messages", "threshold"]
     assert drawn["series"][0]["values"] == [101, 250]
     assert drawn["series"][1]["values"] == [100, 100]
+    # Counted in whole numbers, and so in steps; a duration is not.
+    assert drawn["series"][0]["steps"]
+    Rule.objects.update(kind="oldest")
+    Alert.objects.update(kind="oldest")
+    assert not client.get(f"/alerts/{alert.pk}/chart/").json()["series"][0]["steps"]
 
 
 def test_acknowledging_takes_it_off_the_overview_and_the_count(made: Rule, signed_in: SignIn) -> None:

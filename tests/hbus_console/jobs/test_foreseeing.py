@@ -15,6 +15,7 @@ from engine.cron.slots.parts import shards
 from hbus_console.access.acts import Role
 from hbus_console.access.permissions import Actor, Forbidden
 from hbus_console.audit.models import AuditEntry
+from hbus_console.jobs import busy
 from hbus_console.jobs.models import Job, JobRun
 from hbus_console.jobs.part_words import part_words
 from hbus_console.jobs.services import triggering
@@ -148,3 +149,49 @@ def test_page_api_and_command_say_the_same(make_job: MakeJob, signed_in: Callabl
         "cannot be read as JSON" in client.post(f"/jobs/{NAME}/trigger/dry-run/", {"parameters": "{"}).content.decode()
     )
     assert JobRun.objects.count() == 0
+
+
+def test_where_all_workers_are_busy_nothing_begins_at_once(
+    make_job: MakeJob, operator: Actor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_job("http", "https://1.1.1.1/")
+    make_job("http", "https://1.1.1.1/", "other")
+    busy_workers(monkeypatch, slots=2, doing=1)
+    assert told(operator)["begins"] == ("at once: no other run of it is running", "")
+    busy_workers(monkeypatch, slots=2, doing=2)
+    begins = "when a worker is free (all 2 slots are busy): no other run of it is running"
+    assert told(operator)["begins"] == (begins, "warn")
+    waits = {"job": "other", "version": 1, "state": "claimed", "decided_us": 1, "changed_us": 1}
+    for slot in (1, 2):
+        JobRun.objects.create(slot=slot, **waits)
+    # Not due, told to wait for another, and for one machine that is not meant: none of these is before it.
+    JobRun.objects.create(slot=2**40, **waits)
+    JobRun.objects.create(slot=3, waits=True, **waits)
+    begins = "when a worker is free (all 2 slots are busy, and 2 runs wait before it): no other run of it is running"
+    assert told(operator)["begins"] == (begins, "warn")
+    # A slot is free, and is taken by who came before.
+    busy_workers(monkeypatch, slots=2, doing=1)
+    assert told(operator)["begins"][0].startswith("when a worker is free (there are 2, and 2 runs wait before it)")
+
+
+def test_what_the_job_itself_hinders_is_told_as_that_also_while_workers_are_busy(
+    make_job: MakeJob, operator: Actor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_job("http", "https://1.1.1.1/", overlap="skip")
+    running()
+    busy_workers(monkeypatch, slots=1, doing=1)
+    assert told(operator)["begins"][0].startswith("not at all")
+
+
+def test_a_part_waits_for_the_workers_of_its_machine(
+    make_job: MakeJob, operator: Actor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_job("http", "https://1.1.1.1/")
+    busy_workers(monkeypatch, slots=1, doing=1)
+    assert busy.room_for(["@vm"]) == "when a worker on vm is free (its one slot is busy)"
+    assert busy.room_for([""]) == "when a worker is free (its one slot is busy)"
+
+
+def busy_workers(monkeypatch: pytest.MonkeyPatch, slots: int, doing: int) -> None:
+    runs = tuple(JobRun(pk=900 + number, job="other") for number in range(doing))
+    monkeypatch.setattr(busy, "workers_of", lambda host="": busy.Workers(1, slots, runs))

@@ -187,6 +187,18 @@ def test_what_leads_further_than_its_alert_says_since_when_it_fires(admin_actor:
     assert " · alert since " not in found(admin_actor, lag=lag, alerts=other)[-1].note
 
 
+def test_what_several_duties_have_met_is_one_line(admin_actor: Actor) -> None:
+    away = "The store cannot be reached. It is tried again."
+    names = ("audit-verification", "consumer-names", "relay")
+    duties = [{"name": name, "state": "store lost", "last_error": away} for name in names]
+    duties.append({"name": "rollup", "state": "running", "last_error": "it hurts"})
+    told = [each for each in found(admin_actor, nodes=[*ALL[:2], node("keeper", duties=duties)]) if "dut" in each.text]
+    assert [(each.tone, each.text, each.note) for each in told] == [
+        ("warn", "3 duties fail alike", f"{away} audit-verification, consumer-names and relay"),
+        ("warn", "The duty rollup fails", "it hurts"),
+    ]
+
+
 def test_a_duty_that_hangs_is_told_until_another_keeper_does_it(admin_actor: Actor) -> None:
     stuck = node("keeper", duties=[{"name": "relay", "state": "hung"}, {"name": "mover", "state": "running"}])
     (told,) = [each for each in found(admin_actor, nodes=[stuck]) if each.text == "The duty relay hangs"]
