@@ -317,7 +317,6 @@ def test_a_subscription_that_falls_behind_is_named_unless_it_is_paused(admin_act
     assert texts(admin_actor, lag=[fresh]) == []
     Subscription.objects.update(paused=True)
     assert texts(admin_actor, lag=[late]) == ["loyalty on rate.published is paused"]
-    # A person holds it with all the others of its topic.
     Subscription.objects.update(paused=False)
     Topic.objects.update(paused=True)
     assert texts(admin_actor, lag=[late]) == ["rate.published is paused"]
