@@ -120,8 +120,8 @@ class DelayMover:
 
     def _new(self, limit: int, flights: defaultdict[str, _Flight], failed: list[BaseException]) -> int:
         """Claim what came due: it goes at once, unless others of its topic wait or its carrier is busy."""
-        behind = {*self._delays.lanes(), *self._resting}
-        flying = [group for flight in self._flights.values() for group in flight.groups]
+        flying = self._flying()
+        behind = {*self._delays.lanes(), *self._resting, *(group.topic for group in flying)}
         # What a thread has is claimed anew where its claim ran out, and stays with it.
         held = {item.place for group in flying for item in group.items}
         due = [item for item in self._delays.due(limit) if item.place not in held]
@@ -135,8 +135,10 @@ class DelayMover:
     def _waited(self, flights: defaultdict[str, _Flight], failed: list[BaseException]) -> int:
         """Claim what waits in lanes of carriers that are free, that of the oldest first."""
         number = 0
+        # Also where it goes by another carrier by now.
+        not_yet = {*self._resting, *(group.topic for group in self._flying())}
         for topic in self._delays.lanes():
-            if topic in self._resting:
+            if topic in not_yet:
                 continue
             room = BATCH
             try:
@@ -179,6 +181,9 @@ class DelayMover:
                 flights[way.carrier].groups.append(_InTopic(topic, way, items))
             else:
                 self._delays.set_aside(topic, items)
+
+    def _flying(self) -> list[_InTopic]:
+        return [group for flight in self._flights.values() for group in flight.groups]
 
     def _land(self, failed: list[BaseException]) -> None:
         """See to what is over."""

@@ -4,6 +4,7 @@ on its way there is cancelled for nobody."""
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import threading
 from collections.abc import Sequence
 
@@ -74,9 +75,32 @@ def test_behind_a_slow_carrier_nothing_goes_before_what_was_due_sooner(
     assert (there(bus), len(delays.lanes())) == ([], 1)
     clock.advance(1)
     slow.gate.set()
+    # The carrier is free when the third comes due, and the second waits still.
+    until(lambda: mover._at.over() != [])
     until(lambda: delays.count() == 0, between=mover.tick)
     assert there(bus) == list(range(count))
     assert delays.lanes() == []
+
+
+def test_what_goes_by_another_carrier_by_now_waits_for_what_is_on_its_way_by_the_first(
+    bus: Bus, producer: Producer, delays: RedisDelays, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalog = StaticCatalog(dataclasses.replace(bus.policy, transport="another"))
+    moved = Producer(lambda _: bus.transport, catalog, source="/test", facts=bus.facts, clock=clock, delays=delays)
+    producers, slow = [producer], Slow(bus, monkeypatch)
+    mover = DelayMover(delays, lambda: producers[-1])
+    keep(producer, range(2))
+    clock.advance(1)
+    mover.tick()
+    assert slow.reached.wait(60)
+    producers.append(moved)
+    clock.advance(1)
+    for _ in range(2):
+        mover.tick()
+    assert (slow.topics, delays.lanes()) == ([TOPIC], [TOPIC])
+    slow.gate.set()
+    until(lambda: delays.count() == 0, between=mover.tick)
+    assert there(bus) == [0, 1]
 
 
 def test_while_its_carrier_hangs_what_its_thread_has_cannot_be_cancelled_and_what_waits_can(
