@@ -112,7 +112,7 @@ def _only_in_log(request: HttpRequest, message_id: str) -> dict[str, Any]:
     """A page of a message that no evidence tells of (yet): whether it is stored its topic's log says, where one is
     named."""
     topic = request.GET.get("topic", "")
-    found = in_log.look(actor(request), topic, message_id) if topic else None
+    found = in_log.look(actor(request), topic, message_id, request.GET.get("source", "")) if topic else None
     return {"nav": "messages", "message_id": message_id, "in_log": found}
 
 
