@@ -17,19 +17,19 @@ TAKEN = "another message of this topic, source and id waits for its due time"
 FORMER = "what a release before kept under its id cannot be given its place"
 
 
-class Named(Protocol):
+class Answerable(Protocol):
     """What was to be kept."""
 
     @property
     def message_id(self) -> str: ...
 
 
-def outcomes_of(batch: Sequence[Named], answers: Sequence[bytes]) -> list[Outcome]:
+def outcomes_of(batch: Sequence[Answerable], answers: Sequence[bytes]) -> list[Outcome]:
     """What ``schedule.lua`` answered, in words of the transports."""
     return [_outcome(item.message_id, bytes(answer).decode()) for item, answer in zip(batch, answers, strict=True)]
 
 
-def not_kept(batch: Sequence[Named], error: Unavailable | redis.RedisError) -> list[Outcome]:
+def not_kept(batch: Sequence[Answerable], error: Unavailable | redis.RedisError) -> list[Outcome]:
     """That none of them was, for certain."""
     what, remedy = (error.what, error.remedy) if isinstance(error, Unavailable) else (words_of(error), "")
     return [Outcome(Status.FAILED, item.message_id, error=what, remedy=remedy) for item in batch]

@@ -10,7 +10,7 @@ from engine.bus.publish_times import due_ms_of
 from engine.core.prepared import prepared
 
 
-class Entry(msgspec.Struct, array_like=True, frozen=True, gc=False):
+class DelayEntry(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """One message that waits."""
 
     topic: str
@@ -27,10 +27,10 @@ class Entry(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 _encoder = msgspec.msgpack.Encoder()
-_entry = msgspec.msgpack.Decoder(prepared(Entry))
+_entry = msgspec.msgpack.Decoder(prepared(DelayEntry))
 
 
-def written(entry: Entry, digest: str) -> bytes:
+def written(entry: DelayEntry, digest: str) -> bytes:
     """The digest leads, where the store's script can compare it."""
     return digest.encode() + b"\0" + _encoder.encode(entry)
 
@@ -40,6 +40,6 @@ def is_former(lies: bytes) -> bool:
     return lies[:1] > b"\x7f"
 
 
-def read(lies: bytes) -> Entry:
+def read(lies: bytes) -> DelayEntry:
     """Raises ``msgspec.DecodeError``."""
     return _entry.decode(lies if is_former(lies) else lies.partition(b"\0")[2])

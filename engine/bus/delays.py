@@ -14,7 +14,7 @@ import msgspec
 import redis
 
 from engine.bus.delay_answers import FORMER, not_kept, outcomes_of
-from engine.bus.delay_entries import Entry, is_former, written
+from engine.bus.delay_entries import DelayEntry, is_former, written
 from engine.bus.delay_entries import read as read_entry
 from engine.bus.errors import MalformedEnvelope
 from engine.bus.message import decode, digest
@@ -308,7 +308,7 @@ class RedisDelays:
             key, former_key = (
                 self._key(keys, topic, name) if name else 0 for name in (item.idempotency_key, item.former_key)
             )
-            entry = written(Entry(topic, item.body, item.incarnation, item.claimed_key), item.digest)
+            entry = written(DelayEntry(topic, item.body, item.incarnation, item.claimed_key), item.digest)
             place = place_of(topic, item.source, item.message_id)
             args += [place, item.message_id, item.due_ms, entry, key, item.digest, item.idempotency_window_ms]
             args.append(former_key)

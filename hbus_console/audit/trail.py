@@ -138,7 +138,7 @@ class EntryPage:
 
 
 @dataclass(frozen=True)
-class Scan:
+class ScanBounds:
     """How far one page may look through the log: at no more than ``most`` entries, see :func:`scan_for`, and at none
     whose number lies before ``first`` or after ``last``. It is falsy where nothing bounds it."""
 
@@ -151,10 +151,10 @@ class Scan:
         return self.most > 0
 
 
-UNBOUNDED = Scan()
+UNBOUNDED = ScanBounds()
 
 
-def page(entries: QuerySet[AuditEntry], cursor: str = "", size: int = PAGE, scan: Scan = UNBOUNDED) -> EntryPage:
+def page(entries: QuerySet[AuditEntry], cursor: str = "", size: int = PAGE, scan: ScanBounds = UNBOUNDED) -> EntryPage:
     """One page of ``entries``: as fast at the far end of a million as at the near one."""
     way, seq = _read_cursor(cursor)
     stop = 0
@@ -188,13 +188,13 @@ def page(entries: QuerySet[AuditEntry], cursor: str = "", size: int = PAGE, scan
 
 def search(
     entries: QuerySet[AuditEntry], wanted: Filter, start: datetime | None = None, end: datetime | None = None
-) -> tuple[QuerySet[AuditEntry], Scan]:
+) -> tuple[QuerySet[AuditEntry], ScanBounds]:
     """:func:`narrowed`, and how far :func:`page` may look through the log for it."""
     found, most = narrowed(entries, wanted, start, end), scan_for(wanted)
     if not most:
         return found, UNBOUNDED
     if start is None and end is None:
-        return found, Scan(most)
+        return found, ScanBounds(most)
     within = narrowed(AuditEntry.objects.order_by(), Filter(), start, end)
     lately = (
         within.order_by("-at").values("seq")[:SCAN].aggregate(count=Count("seq"), first=Min("seq"), last=Max("seq"))
@@ -203,7 +203,7 @@ def search(
     if lately["count"] == SCAN:
         # Between the ends of that time, from its own end on: it may lie far back in the log.
         first = within.order_by("at").values("seq")[:SCAN].aggregate(first=Min("seq"))["first"] if start else 1
-        return found, Scan(most, first, last)
+        return found, ScanBounds(most, first, last)
     # By their numbers: the database may else go by the actor, and walk through all that hbus ever did.
     return found.filter(seq__gte=first, seq__lte=last), UNBOUNDED
 

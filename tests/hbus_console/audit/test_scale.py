@@ -90,7 +90,7 @@ def test_a_search_that_no_index_serves_looks_at_a_part_at_a_time_and_says_so(
     rare = trail.narrowed(everything, Filter(action="nothing.*"))
     stops, cursor = [], ""
     while True:
-        found = trail.page(rare, cursor, scan=trail.Scan(10))
+        found = trail.page(rare, cursor, scan=trail.ScanBounds(10))
         assert found.entries == []
         if not found.looked_to:
             break
@@ -100,15 +100,15 @@ def test_a_search_that_no_index_serves_looks_at_a_part_at_a_time_and_says_so(
     # What matches is found across the parts, once each and in order.
     seen, cursor = [], ""
     while True:
-        found = trail.page(trail.narrowed(everything, wanted), cursor, size=4, scan=trail.Scan(10))
+        found = trail.page(trail.narrowed(everything, wanted), cursor, size=4, scan=trail.ScanBounds(10))
         seen += [entry.seq for entry in found.entries]
         cursor = found.older
         if not cursor:
             break
     assert seen == list(range(35, 0, -1))
-    newer = trail.page(rare, "a5", scan=trail.Scan(10))
+    newer = trail.page(rare, "a5", scan=trail.ScanBounds(10))
     assert (newer.looked_to, newer.newer) == (15, "a15")
-    assert trail.page(rare, "a30", scan=trail.Scan(10)).looked_to == 0
+    assert trail.page(rare, "a30", scan=trail.ScanBounds(10)).looked_to == 0
 
 
 @pytest.mark.parametrize("wanted", [Filter(actor="anna", q="never"), Filter(target="booking.created", by="hbus")])
