@@ -7,8 +7,10 @@ from typing import Any
 
 from hbus_console.api.views import ApiView
 from hbus_console.jobs.models import FormerJob, Job, JobVersion
-from hbus_console.jobs.services.secrecy import UNKNOWN, Secrecy, secrecy_of
-from hbus_console.jobs.services.secrets import sees_whole, shown_settings
+from hbus_console.jobs.services.secrecy import UNKNOWN, secrecy_of
+from hbus_console.jobs.services.secrets import sees_whole
+
+_SCHEMAS = ("parameters_schema", "schema")
 
 
 class JobsView(ApiView):
@@ -23,18 +25,11 @@ class JobsView(ApiView):
             return shown
         gone = FormerJob.objects.filter(name=name).exists() or not Job.objects.filter(name=name).exists()
         # Whoever has its name by now.
-        secrecy = UNKNOWN if gone else secrecy_of(name)
-        return {**shown, **(self._job(name, kept, secrecy) if "target" in kept else _run(name, kept, secrecy))}
-
-    def _job(self, name: str, kept: Mapping[str, Any], secrecy: Secrecy) -> dict[str, Any]:
-        # Who might change it when the answer was given may have lost that right.
-        whole = sees_whole(self.actor, name, kept)
-        shown = shown_settings(kept, secrecy, whole=whole)
-        return shown if whole else {**shown, "schema": secrecy.shown_schema(kept.get("schema"))}
-
-
-def _run(name: str, kept: Mapping[str, Any], secrecy: Secrecy) -> dict[str, Any]:
-    if not isinstance(kept["parameters"], Mapping):
-        return {}
-    version = JobVersion.objects.filter(job__name=name, number=kept.get("version", 0)).first()
-    return {"parameters": secrecy.masked(kept["parameters"], version.settings if version else None)}
+        secrecy, parameters = UNKNOWN if gone else secrecy_of(name), kept["parameters"]
+        if isinstance(parameters, Mapping):
+            number = kept.get("version")
+            version = JobVersion.objects.filter(job__name=name, number=number).first() if number else None
+            shown["parameters"] = secrecy.masked(parameters, version.settings if version else kept)
+        if not sees_whole(self.actor, name, kept):
+            shown |= {word: secrecy.shown_schema(kept[word]) for word in _SCHEMAS if kept.get(word)}
+        return shown
