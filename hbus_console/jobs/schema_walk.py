@@ -42,14 +42,16 @@ class TooMuch(Exception):
 
 
 class Steps:
-    """How many schemas may still be looked at. Not thread-safe: one a walk, or a few after one another."""
+    """How many schemas may still be looked at, and values by them. Not thread-safe: one a walk, or a few after one
+    another.
+    """
 
     def __init__(self, most: int) -> None:
         self._left = most
 
-    def take(self) -> None:
-        """One step. Raises :class:`TooMuch` when none is left."""
-        self._left -= 1
+    def take(self, some: int = 1) -> None:
+        """One step, or ``some``. Raises :class:`TooMuch` when there are not as many left."""
+        self._left -= some
         if self._left < 0:
             raise TooMuch
 

@@ -46,10 +46,10 @@ def looked_through(parameters: Mapping[str, Any], *schemas: Schema, most: int = 
     steps = Steps(most)
     shown: Any = parameters
     for root in schemas or [{}]:
-        shown = _shown("", shown, Spoken.of(root, root, steps))
+        shown = shown_value("", shown, Spoken.of(root, root, steps))
         if shown == MASK:
             return dict.fromkeys(parameters, MASK)
-    return dict(_without_credentials(shown))
+    return dict(without_credentials(shown))
 
 
 def shown_options(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -60,8 +60,33 @@ def shown_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def shown_value(name: str, value: Any, spoken: Spoken) -> Any:
-    """A ``value`` that is called so, and that is ``spoken`` about, as it may be seen."""
-    return _without_credentials(_shown(name, value, spoken))
+    """A ``value`` that is called so, and that is ``spoken`` about, as it may be seen, but for what is secret by its
+    form: see :func:`without_credentials`, which asks no schema.
+    """
+    if _says_so(name, spoken) or (_hints(name) and not isinstance(value, Mapping | list)):
+        return MASK
+    if isinstance(value, Mapping):
+        told = any(_tells(label) or _hints(label) for label in _labels(value).values() if isinstance(label, str))
+        return {
+            key: MASK if told and key.lower() in _LABELLED else shown_value(key, each, spoken.member(key))
+            for key, each in value.items()
+        }
+    if name.lower() in _NAMES_OF_MUCH and isinstance(value, str) and looks_like_key(value):
+        return MASK
+    if isinstance(value, list):
+        return [
+            MASK if _is_argument(value, n) else shown_value(name, each, spoken.items()) for n, each in enumerate(value)
+        ]
+    return value
+
+
+def without_credentials(value: Any) -> Any:
+    """``value`` without the texts that look like a credential, at any depth."""
+    if isinstance(value, Mapping):
+        return {key: without_credentials(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [without_credentials(each) for each in value]
+    return MASK if isinstance(value, str) and redact_text(value) != value else value
 
 
 def is_secret(name: str, schema: Schema, root: Schema | None = None) -> bool:
@@ -133,32 +158,8 @@ def _says_so(name: str, spoken: Spoken) -> bool:
     return _tells(name) or spoken.says_secret
 
 
-def _shown(name: str, value: Any, spoken: Spoken) -> Any:
-    if _says_so(name, spoken) or (_hints(name) and not isinstance(value, Mapping | list)):
-        return MASK
-    if isinstance(value, Mapping):
-        told = any(_tells(label) or _hints(label) for label in _labels(value).values() if isinstance(label, str))
-        return {
-            key: MASK if told and key.lower() in _LABELLED else _shown(key, each, spoken.member(key))
-            for key, each in value.items()
-        }
-    if name.lower() in _NAMES_OF_MUCH and isinstance(value, str) and looks_like_key(value):
-        return MASK
-    if isinstance(value, list):
-        return [MASK if _is_argument(value, n) else _shown(name, each, spoken.items()) for n, each in enumerate(value)]
-    return value
-
-
 def _labels(value: Mapping[str, Any]) -> dict[str, Any]:
     return {key: each for key, each in value.items() if key.lower() in _LABELS}
-
-
-def _without_credentials(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _without_credentials(each) for key, each in value.items()}
-    if isinstance(value, list):
-        return [_without_credentials(each) for each in value]
-    return MASK if isinstance(value, str) and redact_text(value) != value else value
 
 
 def _is_argument(values: Sequence[Any], n: int) -> bool:

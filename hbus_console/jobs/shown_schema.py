@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from engine.core.secret_names import hints, tells
 from hbus_console.jobs.schema_walk import Schema, Spoken, Steps, TooMuch
-from hbus_console.jobs.showing import MASK, MOST_STEPS, mask_places, shown_value
+from hbus_console.jobs.showing import MASK, MOST_STEPS, mask_places, shown_value, without_credentials
 from hbus_console.schemas.json_schema import Place
 
 #: Keywords whose value is one of what the schema speaks about, and those that list such.
@@ -19,8 +20,6 @@ _ONE, _SOME = ("const", "default", "example"), ("enum", "examples")
 #: Under which there are schemas by names that somebody chose.
 _BY_NAME = frozenset({"$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"})
 _COMPOUND = ("object", "array")
-
-_Shown = Callable[[Any], Any]
 
 
 def shown_schema(schema: Schema, *schemas: Schema) -> dict[str, Any]:
@@ -31,11 +30,11 @@ def shown_schema(schema: Schema, *schemas: Schema) -> dict[str, Any]:
     text = json.dumps(schema)
     if not any(f'"{word}"' in text for word in (*_ONE, *_SOME)):
         return dict(schema)
+    steps = Steps(MOST_STEPS)
     try:
-        seen = _walked(schema, *schemas)
+        return dict(_copied(schema, _walked((schema, *schemas), steps), hidden=False))
     except TooMuch:
-        seen = {}
-    return dict(_copied(schema, seen, hidden=False))
+        return dict(_copied(schema, {}, hidden=False))
 
 
 def may_be_quoted(*shown: Mapping[str, Any]) -> Callable[[Place, Any], bool]:
@@ -51,39 +50,52 @@ def may_be_quoted(*shown: Mapping[str, Any]) -> Callable[[Place, Any], bool]:
     return may
 
 
-def _walked(schema: Schema, *schemas: Schema) -> dict[int, list[_Shown]]:
-    """How the values that a node names may be shown, by the identity of the node: one for each way that leads there."""
-    seen: dict[int, list[_Shown]] = {}
+@dataclass(frozen=True)
+class _Way:
+    """One that leads to a node: how what it names is called there, and what speaks about that in each schema."""
+
+    name: str
+    hidden: bool
+    spoken: list[Spoken]
+    steps: Steps
+
+    def shown(self, value: Any, parts: int) -> Any:
+        """A ``value`` that the node names, of so many ``parts``, as it may be seen."""
+        if self.hidden:
+            return MASK
+        for each in self.spoken:
+            self.steps.take(parts)
+            value = shown_value(self.name, value, each)
+        return value
+
+
+def _walked(schemas: tuple[Schema, ...], steps: Steps) -> dict[int, list[_Way]]:
+    """The ways that lead to each node of the first of the ``schemas``, by the identity of the node."""
+    seen: dict[int, list[_Way]] = {}
     met: set[tuple[str, bool, tuple[int, ...]]] = set()
-    steps = Steps(MOST_STEPS)
-    left = [("", False, [Spoken.of(each, each, steps) for each in (schema, *schemas)])]
+    left = [("", False, [Spoken.of(each, each, steps) for each in schemas])]
     while left:
         name, hidden, spoken = left.pop()
-        steps.take()
         # Within what is hidden whole all is.
         hidden = hidden or tells(name) or any(each.says_secret for each in spoken)
-        way = name, hidden, tuple(id(node) for each in spoken for node in each.nodes)
-        if way in met or not spoken[0].nodes:
+        nodes = tuple(id(node) for each in spoken for node in each.nodes)
+        steps.take(len(nodes))
+        if (name, hidden, nodes) in met or not spoken[0].nodes:
             continue
-        met.add(way)
+        met.add((name, hidden, nodes))
+        way = _Way(name, hidden, spoken, steps)
         for node in spoken[0].nodes:
-            seen.setdefault(id(node), []).append(_showing(name, hidden, spoken))
+            seen.setdefault(id(node), []).append(way)
         # What has no name of its own may be called anything.
-        left += [(inner, hidden, [each.member(inner) for each in spoken]) for inner in ("", *spoken[0].names)]
+        for inner in ("", *spoken[0].names):
+            # What speaks about it may be known already, and then takes no step by itself.
+            steps.take(len(spoken))
+            left.append((inner, hidden, [each.member(inner) for each in spoken]))
         left.append((name, hidden, [each.items() for each in spoken]))
     return seen
 
 
-def _showing(name: str, hidden: bool, spoken: list[Spoken]) -> _Shown:
-    def shown(value: Any) -> Any:
-        for each in spoken:
-            value = MASK if hidden else shown_value(name, value, each)
-        return value
-
-    return shown
-
-
-def _copied(node: Any, seen: Mapping[int, list[_Shown]], *, hidden: bool) -> Any:
+def _copied(node: Any, seen: Mapping[int, list[_Way]], *, hidden: bool) -> Any:
     if isinstance(node, list):
         return [_copied(each, seen, hidden=hidden) for each in node]
     if not isinstance(node, Mapping):
@@ -108,10 +120,22 @@ def _copied(node: Any, seen: Mapping[int, list[_Shown]], *, hidden: bool) -> Any
     return copy
 
 
-def _told(value: Any, ways: list[_Shown]) -> Any:
+def _told(value: Any, ways: list[_Way]) -> Any:
+    if not ways:
+        return MASK
+    parts = _parts(value)
     for way in ways:
-        value = way(value)
-    return value if ways else MASK
+        value = way.shown(value, parts)
+    # Once: a text may be long, and its ways are many.
+    return without_credentials(value)
+
+
+def _parts(value: Any) -> int:
+    """How many values there are in it, with itself; a long text counts as several, for it is looked through."""
+    if isinstance(value, str):
+        return 1 + len(value) // 1_000
+    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    return 1 + sum(map(_parts, inner))
 
 
 def _is_hinted(name: str, schema: Any) -> bool:

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hbus_console.access.permissions import allows
 from hbus_console.api.views import ApiView
-from hbus_console.jobs.feature import JOB_EDIT
 from hbus_console.jobs.models import FormerJob, Job, JobVersion
-from hbus_console.jobs.services.secrecy import secrecy_of
-from hbus_console.jobs.showing import MASK
+from hbus_console.jobs.services.secrecy import UNKNOWN, secrecy_of
+from hbus_console.jobs.services.secrets import sees_whole
 
 _SCHEMAS = ("parameters_schema", "schema")
 
@@ -25,17 +23,13 @@ class JobsView(ApiView):
         name = kept.get("job") or kept.get("name")
         if not isinstance(name, str) or "parameters" not in kept:
             return shown
-        secrecy, parameters = secrecy_of(name), kept["parameters"]
+        gone = FormerJob.objects.filter(name=name).exists() or not Job.objects.filter(name=name).exists()
+        # Whoever has its name by now.
+        secrecy, parameters = UNKNOWN if gone else secrecy_of(name), kept["parameters"]
         if isinstance(parameters, Mapping):
             number = kept.get("version")
             version = JobVersion.objects.filter(job__name=name, number=number).first() if number else None
-            gone = FormerJob.objects.filter(name=name).exists() or not Job.objects.filter(name=name).exists()
-            # Of a job that was deleted nobody knows any more what is secret, whoever has its name by now.
-            shown["parameters"] = (
-                dict.fromkeys(parameters, MASK)
-                if gone
-                else secrecy.masked(parameters, version.settings if version else kept)
-            )
-        if not allows(self.actor, JOB_EDIT, name):
+            shown["parameters"] = secrecy.masked(parameters, version.settings if version else kept)
+        if not sees_whole(self.actor, name, kept):
             shown |= {word: secrecy.shown_schema(kept[word]) for word in _SCHEMAS if kept.get(word)}
         return shown

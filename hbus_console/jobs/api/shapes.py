@@ -9,15 +9,13 @@ from typing import Any, overload
 import msgspec
 
 from engine.core.clock import to_rfc3339
-from hbus_console.access.permissions import ANONYMOUS, Actor, allows
+from hbus_console.access.permissions import ANONYMOUS, Actor
 from hbus_console.api.answers import fields_of, plain
 from hbus_console.api.drafts import answer, answered
-from hbus_console.jobs.feature import JOB_EDIT
 from hbus_console.jobs.models import Job, JobAttempt, JobRun, JobVersion
 from hbus_console.jobs.services.draft import SETTINGS, snapshot
 from hbus_console.jobs.services.secrecy import Secrecy, secrecy_of
-from hbus_console.jobs.services.secrets import shown_to
-from hbus_console.jobs.services.work import schema_of
+from hbus_console.jobs.services.secrets import schema_for, shown_to
 from hbus_console.jobs.unseen import asked
 
 JobOut = answer(
@@ -143,17 +141,15 @@ def job(row: Job, who: Actor | None = None, secrecy: Secrecy | None = None) -> d
     """A job, as ``who`` may see it; without one as anybody may who may look at it. ``secrecy``: where it is known."""
     known = snapshot(row)
     secrecy = secrecy or secrecy_of(row.name)
-    shown = shown_to(who or ANONYMOUS, row.name, known, secrecy)
-    schema = schema_of(known)
-    if not allows(who or ANONYMOUS, JOB_EDIT, row.name):
-        schema = secrecy.shown_schema(schema)
+    who = who or ANONYMOUS
+    shown = shown_to(who, row.name, known, secrecy)
     settings = {
         **answered(SETTINGS, row),
         **{name: shown[name] for name in ("parameters", "parameters_schema", "options", "target", "after")},
     }
     told = {
         "contact": row.team.contact if row.team else None,
-        "schema": schema,
+        "schema": schema_for(who, row.name, known, secrecy),
         "revision": row.version,
     }
     return plain(JobOut(**settings, **told, **fields_of(row, JobOut, *settings, *told)))

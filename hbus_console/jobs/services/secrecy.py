@@ -65,6 +65,10 @@ class Secrecy:
         return self.masked(typed, settings) == self.masked(known, settings)
 
 
+#: Of a job that was deleted: nobody knows any more what of it is secret.
+UNKNOWN = Secrecy((_ALL,))
+
+
 def secrecy_of(name: str) -> Secrecy:
     """That of the job of this name."""
     return secrecies([name])[name]

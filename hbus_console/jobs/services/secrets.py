@@ -17,6 +17,7 @@ from hbus_console.jobs.feature import JOB_COMMAND, JOB_EDIT
 from hbus_console.jobs.kinds.names import WorkName
 from hbus_console.jobs.models import Job, JobRun
 from hbus_console.jobs.services.secrecy import Secrecy, secrecy_of
+from hbus_console.jobs.services.work import schema_of
 from hbus_console.jobs.showing import MASK, masks_in, restored, shown_options
 from hbus_console.jobs.unseen import shown_after
 
@@ -75,6 +76,14 @@ def target_for(who: Actor, name: str, settings: Mapping[str, Any]) -> str:
     """What the job ``name`` does by these settings, as ``who`` may see it."""
     target: str = settings["target"]
     return target if sees_whole(who, name, settings) else shown_target(settings)
+
+
+def schema_for(who: Actor, name: str, settings: Mapping[str, Any], secrecy: Secrecy) -> dict[str, Any] | None:
+    """What parameters of the job ``name`` must fit by these settings, also where the work itself says it, as ``who``
+    may see it.
+    """
+    schema = schema_of(settings)
+    return schema if sees_whole(who, name, settings) else secrecy.shown_schema(schema)
 
 
 def arguments_of(settings: Mapping[str, Any]) -> list[str]:

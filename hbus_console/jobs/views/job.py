@@ -31,8 +31,7 @@ from hbus_console.jobs.rights import words_of_identity
 from hbus_console.jobs.services import jobs
 from hbus_console.jobs.services.draft import KIND_WORDS, SETTINGS, TIMES, TROUBLE, WORK, snapshot
 from hbus_console.jobs.services.secrecy import Secrecy, secrecy_of
-from hbus_console.jobs.services.secrets import shown_to, target_for
-from hbus_console.jobs.services.work import schema_of
+from hbus_console.jobs.services.secrets import schema_for, shown_to, target_for
 from hbus_console.jobs.standing import job_rows, next_slots
 from hbus_console.jobs.told_runs import told_runs
 from hbus_console.jobs.unseen import ANOTHER, name_for
@@ -76,7 +75,7 @@ def detail(request: HttpRequest, job: str) -> HttpResponse:
     found = narrowed(JobRun.objects.all(), job=job, state=state)
     runs, more = page_of_runs(found, request.GET.get("cursor", ""))
     (standing,) = job_rows([row], now_ms * 1_000)
-    secrecy, schema = secrecy_of(job), schema_of(snapshot(row))
+    secrecy = secrecy_of(job)
     context = {
         **frame(who, row),
         **trigger_sheet(row, secrecy, row.parameters),
@@ -90,7 +89,7 @@ def detail(request: HttpRequest, job: str) -> HttpResponse:
         "state": state,
         "states": [each.value for each in RunState],
         "told_settings": _told(who, row, secrecy),
-        "schema": schema if allows(who, JOB_EDIT, job) else secrecy.shown_schema(schema),
+        "schema": schema_for(who, job, snapshot(row), secrecy),
         "ping": PingAddress.objects.filter(job=row).first(),
     }
     if context["may_audit"]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from django.urls import get_resolver
+from pytest_django import Settings
 
 from hbus_console.access.acts import Role
 from hbus_console.access.permissions import SYSTEM
@@ -49,6 +50,25 @@ def test_what_is_called_secret_since_is_not_told_again(
     assert PIN not in again.content.decode()
     shown = again.json().get("run", again.json())
     assert shown["parameters"]["pin"] == MASK
+
+
+@pytest.mark.parametrize("deleted", [False, True], ids=["declared late", "deleted and made anew"])
+def test_nor_is_its_schema_to_who_may_edit_jobs_and_have_them_run_no_programs(
+    make_job: MakeJob, calling: Callable[..., Caller], settings: Settings, deleted: bool
+) -> None:
+    settings.HBUS_JOB_COMMANDS = ["sh"]
+    make_job("command", "sh", parameters=GIVEN, parameters_schema={"properties": {"pin": {"default": PIN}}})
+    api, key = calling(Role.EDITOR), {"Idempotency-Key": "L2"}
+    assert PIN in api(*ACTS["pause"], **key).content.decode()
+    if deleted:
+        delete_job(SYSTEM, NAME, NAME, "why")
+        # It says nothing of what the one before it kept.
+        make_job("command", "sh")
+    else:
+        change_job(SYSTEM, NAME, {"parameters_schema": LATE, "parameters": GIVEN})
+    again = api(*ACTS["pause"], **key)
+    assert again.headers.get("Idempotent-Replayed") == "true"
+    assert PIN not in again.content.decode()
 
 
 def test_each_act_on_a_job_gives_its_kept_answers_so() -> None:
