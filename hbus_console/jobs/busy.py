@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from django.db.models import BigIntegerField, ExpressionWrapper, F, Min, QuerySet
+from django.db.models import BigIntegerField, Count, ExpressionWrapper, F, Min, QuerySet
 from django.db.models.functions import Greatest
 
 from engine.core.clock import SystemClock
@@ -158,7 +158,10 @@ def saturation(who: Actor | None = None) -> Saturation | None:
 
 
 def role_words() -> tuple[str, str]:
-    """For the role of the workers, while any lives: what is to be said of them and its tone; empty where nothing is."""
+    """For the role of the workers, while any lives: what is to be said of them and its tone; empty where nothing is.
+
+    Of the runs of all namespaces.
+    """
     found = saturation()
     if found is None:
         return "", ""
@@ -168,15 +171,17 @@ def role_words() -> tuple[str, str]:
 
 def room_for(parts: Iterable[str]) -> str:
     """Why a run of these parts would not begin at once, though nothing of its job hinders it; empty where it would."""
-    now_us = _clock.now_ms() * 1_000
+    # There may be many: they are counted where they lie, and once for all parts.
+    counted = waiting(_clock.now_ms() * 1_000).order_by().values_list("part").annotate(runs=Count("pk"))
+    by_part: dict[str, int] = dict(counted)
     for host in sorted({node_of(part) for part in parts} or {""}):
         workers = workers_of(host)
-        before = [run for run in waiting(now_us) if run.node_wanted in ("", host)]
-        if not workers.slots or len(workers.doing) + len(before) < workers.slots:
+        before = sum(runs for part, runs in by_part.items() if node_of(part) in ("", host))
+        if not workers.slots or len(workers.doing) + before < workers.slots:
             continue
         where = f" on {host}" if host else ""
         busy = workers.all_busy if workers.full else f"there {'is' if workers.slots == 1 else 'are'} {workers.slots:,}"
-        ahead = f", and {formats.counted(len(before), 'run')} {'waits' if len(before) == 1 else 'wait'} before it"
+        ahead = f", and {formats.counted(before, 'run')} {'waits' if before == 1 else 'wait'} before it"
         return f"when a worker{where} is free ({busy}{ahead if before else ''})"
     return ""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, takewhile
 
@@ -16,7 +16,8 @@ from hbus_console.jobs.models import Job
 MOST_OF_ONE = 300
 #: Jobs that are looked at, and slots that are listed.
 MOST_JOBS, MOST_SLOTS = 500, 3_000
-#: Slots of such jobs that are reckoned beside the others, of all of them together; what runs each second has more.
+#: Slots of such jobs that are reckoned to see what is beside the others, of all of them together, whatever comes of it;
+#: what runs each second has more.
 MOST_DENSE = 40_000
 #: Slots that are nearer to each other than this begin at the same time.
 TOGETHER_S = 60
@@ -66,33 +67,51 @@ class Simulation:
 def simulate(jobs: Sequence[Job], usual_s: Mapping[str, float | None], begin_s: int, end_s: int) -> Simulation:
     """The slots of ``jobs`` from ``begin_s`` up to ``end_s``, by their time; what is held runs none of them."""
     found = Simulation()
-    beside: list[_Often] = []
+    dense: list[_Dense] = []
     for job in jobs:
         if job.held:
             found.held.append(job.name)
             continue
         try:
-            slots = list(islice(takewhile(lambda slot: slot.at < end_s, coming(job, begin_s - 1)), MOST_OF_ONE + 1))
+            walk = takewhile(lambda slot: slot.at < end_s, coming(job, begin_s - 1))
+            slots = list(islice(walk, MOST_OF_ONE + 1))
         except HbusError as error:
             found.unreadable[job.name] = error.what
             continue
         found.slots[job.name] = [slot.at for slot in slots]
         if len(slots) > MOST_OF_ONE:
             found.dense.append(job.name)
-            room = MOST_DENSE - sum(len(each.slots) for each in beside)
-            often = [
-                slot.at for slot in islice(takewhile(lambda slot: slot.at < end_s, coming(job, begin_s - 1)), room)
-            ]
-            if len(often) < room:
-                beside.append(_Often(job.name, often, usual_s.get(job.name) or 0.0))
-            else:
-                found.unmet.append(job.name)
+            dense.append(_Dense(job.name, found.slots[job.name], walk))
             continue
         found.planned += [PlannedSlot(job.name, slot, usual_s.get(job.name)) for slot in slots]
     found.planned.sort(key=lambda each: (each.slot.at, each.job))
     found.cut = len(found.planned) > MOST_SLOTS
-    found.planned = _with_neighbours(found.planned[:MOST_SLOTS], beside)
+    often, found.unmet = _reckoned(dense, usual_s)
+    found.planned = _with_neighbours(found.planned[:MOST_SLOTS], often)
     return found
+
+
+@dataclass(frozen=True)
+class _Dense:
+    """A job whose slots are too many to list: the first of them, and the walk through the others."""
+
+    job: str
+    first: list[int]
+    others: Iterator[Slot]
+
+
+def _reckoned(dense: Sequence[_Dense], usual_s: Mapping[str, float | None]) -> tuple[list[_Often], list[str]]:
+    """Those that could be reckoned to their end, and the names of the others."""
+    often, unmet, left = [], [], MOST_DENSE
+    # The rarer first: of those the most find room.
+    for each in sorted(dense, key=lambda each: (-each.first[-1], each.job)):
+        others = [slot.at for slot in islice(each.others, left)]
+        left -= len(others)
+        if left:
+            often.append(_Often(each.job, [*each.first, *others], usual_s.get(each.job) or 0.0))
+        else:
+            unmet.append(each.job)
+    return often, sorted(unmet)
 
 
 @dataclass(frozen=True)

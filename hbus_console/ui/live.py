@@ -32,9 +32,10 @@ from django.db import DatabaseError
 from engine.core.clock import Clock, SystemClock
 from engine.core.error_text import words_of
 from engine.core.numbers import whole
-from hbus_console.database import fresh_connections
+from hbus_console.database import bound_statements, fresh_connections
 from hbus_console.parts import Fault, log_fault
 from hbus_console.registry.asking import ask
+from hbus_console.registry.declaration import Feature
 from hbus_console.ui.changes import Changes, Marks, Scopes, merged
 from hbus_console.ui.polling import one_poll
 
@@ -46,8 +47,11 @@ COMMENT_S = 15.0
 LIFE_S = 300.0
 #: Streams one person may hold open.
 MOST_STREAMS = 12
-#: Seconds without a look, while somebody listens, after which the poller is told to stand still.
+#: Seconds without an answer to anything that a look asks, while somebody listens, after which the poller is told to
+#: stand still. However many answers a look waits for, and however slowly they come, it moves with each.
 STILL_S = 30.0
+#: Seconds after which one statement of a look has failed, as where it waits for a lock: no other process would get it.
+STATEMENT_S = 10.0
 #: What pages say of themselves after a look that failed.
 UNREAD = "How things stand could not be read just now; it is tried again."
 
@@ -92,12 +96,23 @@ class Faults:
         self._known, self._now = self._now, set()
 
 
-def cells(now_ms: int, scopes: Scopes, tell: Callable[[Fault], object] = log_fault) -> list[LiveCells]:
+def cells(
+    now_ms: int,
+    scopes: Scopes,
+    tell: Callable[[Fault], object] = log_fault,
+    moved: Callable[[], object] = lambda: None,
+) -> list[LiveCells]:
     """What every feature tells now in what ``scopes`` let one see; a feature's mistake is told, and said to be stale.
 
-    Raises what a database that is away raises.
+    ``moved`` is called before each of their answers. Raises what a database that is away raises.
     """
-    answers = ask(lambda feature: feature.live, now_ms, scopes, tell=tell)
+
+    def live(feature: Feature) -> Iterator[str]:
+        for dotted in feature.live:
+            moved()
+            yield dotted
+
+    answers = ask(live, now_ms, scopes, tell=tell)
     found: list[LiveCells] = list(answers.found)
     if answers.silent:
         found.append(LiveCells(stale=f"The figures of {', '.join(answers.silent)} cannot be read; the log says why."))
@@ -145,18 +160,18 @@ class Hub:
 
     def __init__(self, look: Look | None = None, clock: Clock | None = None, poll_s: float = POLL_S) -> None:
         self._faults = Faults()
-        self._look = look or partial(cells, tell=self._faults.tell)
+        self._look = look or partial(cells, tell=self._faults.tell, moved=self._move)
         self._clock = clock or SystemClock()
         self._poll_s = poll_s
         self._listeners: Counter[Scopes] = Counter()
         self._people: Counter[int] = Counter()
         self._waiting: set[asyncio.Future[None]] = set()
         self._tick = Tick(0, {})
-        self._looked_s = 0.0
+        self._moved_s = 0.0
         self._changes = Changes()
         self._task: asyncio.Task[None] | None = None
         # A thread of its own, so that its database connections are opened once and never shared.
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="hbus-live")
+        self._thread = ThreadPoolExecutor(1, "hbus-live", bound_statements, (STATEMENT_S,))
 
     def full(self, person: int) -> bool:
         """Whether ``person`` holds as many streams as one may."""
@@ -179,8 +194,8 @@ class Hub:
                 del self._people[person]
 
     def still_s(self) -> float:
-        """For how many seconds no look has ended that somebody waits for. Thread-safe."""
-        return self._clock.monotonic() - self._looked_s if self._listeners else 0.0
+        """For how many seconds nothing has been answered that a look asks for somebody. Thread-safe."""
+        return self._clock.monotonic() - self._moved_s if self._listeners else 0.0
 
     async def stream(
         self, scopes: Scopes, last_id: str, still_allowed: Callable[[], Awaitable[bool]], life_s: float = LIFE_S
@@ -195,7 +210,7 @@ class Hub:
         ends = self._clock.monotonic() + life_s
         checked = self._clock.monotonic()
         if not self._listeners:
-            self._looked_s = checked
+            self._moved_s = checked
         self._listeners[scopes] += 1
         try:
             yield "retry: 3000\n\n"
@@ -273,8 +288,8 @@ class Hub:
         for scopes, (_, marks) in found.items():
             if marks is not None:
                 self._changes.note(number, scopes, marks)
-        self._looked_s = self._clock.monotonic()
-        self._tick = Tick(number, {scopes: data for scopes, (data, _) in found.items()}, self._looked_s)
+        self._move()
+        self._tick = Tick(number, {scopes: data for scopes, (data, _) in found.items()}, self._moved_s)
         for ticked in self._waiting:
             if not ticked.done():
                 ticked.set_result(None)
@@ -285,7 +300,11 @@ class Hub:
             for scopes in wanted:
                 told = list(self._look(now_ms, scopes))
                 found[scopes] = json.dumps({**event(told), "of": now_ms}), merged(part.marks for part in told)
+                self._move()
         return found
+
+    def _move(self) -> None:
+        self._moved_s = self._clock.monotonic()
 
 
 def _unread(began_ms: int, wanted: Iterable[Scopes]) -> dict[Scopes, tuple[str, Marks | None]]:

@@ -73,7 +73,7 @@ class PingBooking:
             return running
         run = run or self._beside()
         self._write(run, state=RunState.RUNNING, begun_us=self.now_us)
-        self.facts.append(begun_fact(run.job, _clock, store.node_name(), max(1, run.late_us or 0)))
+        self.facts.append(begun_fact(run.job, _clock, store.node_name(), run.late_us))
         return run
 
     def _end(self, bound: JobRun | None) -> JobRun:

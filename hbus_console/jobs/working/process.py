@@ -86,8 +86,8 @@ class RunProcess:
         self._held, self._began = held, self._clock.monotonic()
         late_us = self._clock.now_ms() * 1_000 - round(held.row.due_s * 1_000_000)
         # A further attempt is not late: it waited for the one before.
-        late_us = max(1, late_us) if held.row.attempt == 1 else 0
-        self._facts.emit([begun_fact(held.row.job, self._clock, self._name, late_us)])
+        late = late_us if held.row.attempt == 1 else None
+        self._facts.emit([begun_fact(held.row.job, self._clock, self._name, late)])
         spool = LogSpool(spool_folder(), held.row.id, held.row.attempt)
         shipper = LogShipper(spool).start()
         try:

@@ -251,7 +251,7 @@ def test_who_may_only_look_fills_no_row_by_a_long_address(signed_in: SignIn, pat
 def test_so_many_forms_are_given_up_and_no_more(signed_in: SignIn, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(idempotency, "MOST_GIVEN_UP", 2)
     client = signed_in("viewer")
-    assert [became(client, f"k{n}")["state"] for n in range(3)] == ["nothing", "nothing", "working"]
+    assert [became(client, f"k{n}")["state"] for n in range(3)] == ["nothing", "nothing", "not come"]
     assert IdempotencyRecord.objects.count() == 2
     # What was given up is so still, and others have a number of their own.
     assert became(client, "k0")["state"] == "nothing"

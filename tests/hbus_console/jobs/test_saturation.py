@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from django.test import Client
 
 from engine.cron.slots.steps import RunState
+from hbus_console.access.acts import Role
 from hbus_console.access.permissions import SYSTEM
-from hbus_console.cluster import services
+from hbus_console.cluster import live, services
 from hbus_console.cluster.concerns import concerns
 from hbus_console.jobs import busy
 from hbus_console.jobs.models import Job, JobRun
 from hbus_console.ui.concern import Look
+from hbus_console.ui.polling import one_poll
 from tests.hbus_console.jobs.conftest import MakeJob
 from tests.hbus_console.jobs.test_holding import running, two_slots
 from tests.hbus_console.jobs.test_pages import NAME, html_of, job, page, ran
@@ -53,6 +56,35 @@ def test_the_cluster_says_it_of_the_role_and_nobody_is_called_silent(page: Clien
     assert "1 run waits for a worker, 1 of 2 slots busy" in html
     assert '<span class="badge warn">busy</span>' in html
     assert not [each.text for each in concerns(Look(SYSTEM, 0)) if "jobs" in each.text]
+
+
+def test_how_many_runs_of_all_namespaces_wait_is_said_to_who_sees_all(
+    page: Client, job: Job, signed_in: Callable[..., Client]
+) -> None:
+    """Found by a reviewer: who saw one namespace read how much waited in the others."""
+    running()
+    late(118)
+    narrow = signed_in(Role.VIEWER, "elsewhere.*")
+    for path in ("/cluster/", "/"):
+        assert "1 run waits for a worker" in re.sub(r"\s+", " ", html_of(page, path)), path
+        said = re.sub(r"\s+", " ", html_of(narrow, path))
+        assert "for a worker" not in said, path
+        assert "slots busy" not in said, path
+        # That they are busy is of the installation as a whole.
+        assert re.search(r'<span class="badge warn">busy</span>|jobs[^<]*busy', said), path
+
+
+def test_it_is_asked_once_in_a_look_of_live_pages(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def count() -> None:
+        asked.append(1)
+
+    monkeypatch.setattr(busy, "saturation", count)
+    with one_poll():
+        for scopes in (("*",), ("booking.*",), ("stay.*",)):
+            live.cells(0, scopes)
+    assert asked == [1]
 
 
 def test_what_runs_elsewhere_and_what_is_not_due_waits_for_no_worker(page: Client, job: Job, make_job: MakeJob) -> None:

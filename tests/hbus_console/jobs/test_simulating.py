@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 from django.test import Client
 
+from engine.cron.expression import Slot
 from hbus_console.access.permissions import SYSTEM
+from hbus_console.jobs import simulating
+from hbus_console.jobs.known import coming
 from hbus_console.jobs.models import Job
 from hbus_console.jobs.services.jobs import pause_job
 from hbus_console.jobs.simulating import simulate
@@ -63,6 +66,25 @@ def test_what_runs_too_often_to_be_listed_is_beside_all_the_same(
     Job.objects.filter(name="ticks").update(schedule="* * * * * *")
     html = page.get("/jobs/simulation/?begin=2027-03-28&days=1").content.decode()
     assert "Nor is it reckoned where these are beside another, for there are too many: ticks." in html
+
+
+def test_so_many_slots_are_reckoned_of_all_jobs_together(make_job: MakeJob, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Found by a reviewer: each job of one a second was reckoned to the bound, and lowered it for nobody."""
+    for name, schedule in (("a", "* * * * * *"), ("b", "* * * * * *"), ("c", "* * * * * *"), ("d", "*/2 * * * *")):
+        make_job("http", "https://1.1.1.1/", name=name)
+        Job.objects.filter(name=name).update(schedule=schedule)
+    walked: list[str] = []
+
+    def counted(job: Job, after: int) -> Iterator[Slot]:
+        for slot in coming(job, after):
+            walked.append(job.name)
+            yield slot
+
+    monkeypatch.setattr(simulating, "coming", counted)
+    found = simulate(list(Job.objects.order_by("name")), {}, BEGIN, BEGIN + DAY)
+    # The one that is rare enough is reckoned, however many stand before it.
+    assert (found.dense, found.unmet) == (["a", "b", "c", "d"], ["a", "b", "c"])
+    assert len(walked) <= 4 * (simulating.MOST_OF_ONE + 2) + simulating.MOST_DENSE
 
 
 def test_what_runs_longer_than_until_its_next_slot_runs_beside_itself(three: list[Job]) -> None:

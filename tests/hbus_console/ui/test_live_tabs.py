@@ -15,6 +15,7 @@ from django.test import AsyncClient, Client
 from engine.core.clock import ManualClock
 from hbus_console.accounts.models import User
 from hbus_console.asgi import application
+from hbus_console.registry import asking
 from hbus_console.ui import live
 from hbus_console.ui.live import Hub, LiveCells
 
@@ -195,6 +196,38 @@ def test_a_poller_that_stands_still_makes_the_process_not_ready(
         return [*said, live.trouble()]
 
     assert asyncio.run(run()) == ["", "", "has not looked for 31 s", "", ""]
+
+
+@pytest.mark.parametrize("slow", ["sets of scopes", "features"])
+def test_a_look_that_is_slow_does_not_stand_still(slow: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Found by a reviewer: 40 sets of scopes of 0.8 s each, and the web role was killed with all its requests."""
+    clock = ManualClock(NOW)
+    still: list[float] = []
+    sets = [("a.*",), ("b.*",), ("c.*",)] if slow == "sets of scopes" else [EVERYTHING]
+
+    def look(now_ms: int, scopes: tuple[str, ...]) -> list[LiveCells]:
+        clock.advance(live.STILL_S - 1)
+        still.append(feed.still_s())
+        return []
+
+    def answer(now_ms: int, scopes: tuple[str, ...]) -> LiveCells:
+        look(now_ms, scopes)
+        return LiveCells()
+
+    monkeypatch.setattr(asking, "resolve", lambda dotted: answer)
+    feed = Hub(look if slow == "sets of scopes" else None, clock, poll_s=POLL_S)
+
+    async def run() -> None:
+        streams = [feed.stream(scopes, "", yes) for scopes in sets]
+        for stream in streams:
+            assert await anext(stream) == "retry: 3000\n\n"
+        await asyncio.wait_for(heard(streams[0]), LONG_S)
+        for stream in streams:
+            await stream.aclose()
+
+    asyncio.run(run())
+    assert len(still) >= 3
+    assert max(still) < live.STILL_S
 
 
 @pytest.mark.django_db(databases=["default", "ledger"])

@@ -392,6 +392,18 @@ def test_what_is_told_counts_and_is_measured(bell: Bell, monkeypatch: pytest.Mon
     assert told == [("run_begun", 0), ("run_done", 2_000_000), ("run_failed", 0)]
 
 
+def test_what_began_beside_all_slots_has_no_lateness_and_what_began_at_its_time_has(
+    bell: Bell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Found by a reviewer: it was measured as one microsecond, and made the others look punctual."""
+    late: list[int] = []
+    monkeypatch.setattr(pings, "_tell", lambda facts: late.extend(fact.fields.late_us for fact in facts))
+    bell.decide(0)
+    assert bell.ping(0, START, rid=ONE).late_us == 0
+    assert bell.ping(1, START, rid=OTHER).late_us is None
+    assert late == [1, 0]
+
+
 def test_an_end_without_a_beginning_is_counted_and_not_measured(prefix: str) -> None:
     def told(name: str) -> float:
         return REGISTRY.get_sample_value(name, {"job": prefix}) or 0.0
