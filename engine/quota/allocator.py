@@ -26,8 +26,8 @@ FEW_CLAIMS, LEVEL_S = 64, 0.25
 REPAY_S = 60.0
 #: How long the greatest number of nodes counts for what each may spend by itself, in seconds.
 PEAK_S = 3_600.0
-#: The longest that a node is told to wait.
-AGAIN_MOST_S = 60.0
+#: The longest that a node is told to wait: within a permit's life others may have returned theirs.
+AGAIN_MOST_S = LIFETIME_S
 #: Sums of fractions of seconds are no more exact than that.
 _LOST = 1e-9
 

@@ -168,6 +168,7 @@ class DistributedLimiter(HeldLimiter):
         """They go back with the next Want."""
         self._purse.void += n
         self._gone += n
+        self._host.call(self)
 
     def _forget(self, n: int, due_at: float) -> None:
         with self._lock:

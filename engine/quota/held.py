@@ -123,7 +123,7 @@ class HeldLimiter:
             ):
                 moments.append(brings)
             if self._wants() and not self._in_air and not self._away():
-                moments.append(max(now, self._again_at))
+                moments.append(max(now, self._due_at()))
             return min(moments, default=None)
 
     def try_again(self) -> None:
@@ -231,13 +231,18 @@ class HeldLimiter:
     def _away(self) -> bool:
         return self._unknown_rule or self._host.away_since is not None
 
+    def _asks(self) -> bool:
+        return bool(self._waiters or self._owed or self._wanted or self._flight)
+
     def _wants(self) -> bool:
-        return bool(
-            self._waiters or self._owed or self._wanted or self._purse.void or self._without.spent or self._flight
-        )
+        return bool(self._asks() or self._purse.void or self._without.spent)
+
+    def _due_at(self) -> float:
+        """When to send what it wants. Who only reports does so now and then."""
+        return self._again_at if self._asks() else self._sent_at + REFILL_S
 
     def _due(self, now: float) -> bool:
-        return self._wants() and now >= self._again_at
+        return self._wants() and now >= self._due_at()
 
     def _new_want(self, now: float) -> Want:
         left = self._purse.left()
