@@ -8,21 +8,23 @@ from collections.abc import Iterable
 from engine.core.error_text import words_of
 from engine.core.errors import BadInput, Outdated
 from engine.core.strict_json import NotJson, check_storable
+from engine.core.utf8 import DIRECTION_MARKS, OVERRULING
 
 #: What topics and groups may be called: legal as a Redis key, an NSQ topic or channel, and a part of a URL.
 NAME = re.compile(r"[a-z0-9]+(?:[._-][a-z0-9]+)*")
 MAX_NAME = 64
 #: What no page shows as it is, as the inside of a class of characters: control characters but for tab and the ends of
 #: lines, and what overrules the direction of what is written.
-NOT_SHOWN = r"\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069"
+NOT_SHOWN = rf"\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f{OVERRULING}"
 #: These, the return that a browser makes an end of line, and lone surrogates, which are no text. Who changed another
-#: field of a form that shows one would save the picture of it.
-_CONTROL = re.compile(rf"[{NOT_SHOWN}\r\ud800-\udfff]")
-_NOT_SHOWN = re.compile(f"[{NOT_SHOWN}]")
+#: field of a form that shows one would save the picture of it. And the marks of direction: of two names that read the
+#: same one may hold one. A page shows the payload of a message with them, for its language may need them.
+_CONTROL = re.compile(rf"[{NOT_SHOWN}{DIRECTION_MARKS}\r\ud800-\udfff]")
+_NOT_SHOWN = re.compile(f"[{NOT_SHOWN}{DIRECTION_MARKS}]")
 
 
 def holds_not_shown(text: str) -> bool:
-    """Whether a page shows ``text`` otherwise than it is: what a form sends back of it is not the same."""
+    """Whether a page shows ``text`` otherwise than it is, or not at all: nobody sees what a form sends back of it."""
     return _NOT_SHOWN.search(text) is not None
 
 
@@ -38,12 +40,14 @@ def name(value: object, field: str) -> str:
 
 
 def text(value: object, field: str, *, most: int, required: bool = False, lines: bool = False) -> str:
-    """Text without control characters, trimmed."""
+    """Text without control characters and marks of direction, trimmed."""
     if not isinstance(value, str):
         raise BadInput(f"{_said(field)} is not text.", remedy="Send a string.", field=field)
     value = value.strip()
     if _CONTROL.search(value) or (not lines and "\n" in value):
-        raise BadInput(f"{_said(field)} holds control characters.", remedy="Remove them.", field=field)
+        raise BadInput(
+            f"{_said(field)} holds control characters, or marks of direction.", remedy="Remove them.", field=field
+        )
     if required and not value:
         raise BadInput(f"{_said(field)} is needed.", remedy="Fill it in.", field=field)
     if len(value) > most:

@@ -187,6 +187,7 @@ _BESIDE_THE_CONTRACT = {
         "chunking",
         "config",
         "consumer_names",
+        "dead_entries",
         "errors",
         "many_groups",
         "not_browsable",

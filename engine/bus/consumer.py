@@ -36,6 +36,8 @@ HANDLERS_SHARE = 0.9
 ASSIGNMENT_END_S = 2.0
 #: How long presence and ownership of partitions last without a turn: how soon others take over from one that died.
 SEAT_S = 10.0
+#: What goes on until nothing is in hand any more.
+DRAINING = ("settler", "heartbeat", "assignment")
 #: The shortest time over which a rate is measured, in seconds.
 RATE_LEAST_S = 1.0
 
@@ -151,8 +153,8 @@ class Consumer:
         self._pool.close(handlers_until)
         running = self._pool.running()
         self._settler.close()
-        settled = clock.wait(self._threads["settler"].ended, begun + drain_s - clock.monotonic())
-        unsettled = 0 if settled else self._settler.waiting
+        clock.wait(self._threads["settler"].ended, begun + drain_s - clock.monotonic())
+        unsettled = self._settler.waiting
         self._settler.abandon()
         scope.over.set()
         for held in scope.in_flight.everything():
@@ -231,7 +233,7 @@ class Consumer:
             loops["order"] = self._order_timer.run_timer
         if self._scope.policy.max_handler_s:
             loops["watch"] = self._pool.watch
-        return {duty: self._scope.thread(duty, loop) for duty, loop in loops.items()}
+        return {duty: self._scope.thread(duty, loop, drains=duty in DRAINING) for duty, loop in loops.items()}
 
     def _state(self, hung: Sequence[Hung], failing: Sequence[str]) -> str:
         """The first that is true."""

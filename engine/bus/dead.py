@@ -11,7 +11,7 @@ import msgspec
 from engine.bus.errors import MalformedEnvelope, RetryLater, Unrecoverable
 from engine.bus.policy import SubscriptionPolicy
 from engine.bus.transport import Attempt, Verdict
-from engine.core.clock import jitter
+from engine.core.clock import jitter, to_datetime
 from engine.core.error_text import class_of, storable, text_of, words_of
 from engine.core.prepared import prepared
 from engine.core.stack_text import stack_of
@@ -132,6 +132,21 @@ def encode(record: DeadRecord) -> bytes:
 def decode(body: bytes) -> DeadRecord:
     """Raises ``msgspec.DecodeError`` when ``body`` is no record."""
     return _decoder.decode(body)
+
+
+def legible(body: bytes) -> DeadRecord:
+    """As :func:`decode`; a record that says so where ``body`` is none: what lies in a store may be anybody's."""
+    try:
+        record = decode(body)
+        # What has no date could not be shown either.
+        to_datetime(record.first_failed_ms), to_datetime(record.died_ms)
+        return record
+    except (msgspec.DecodeError, ValueError, OverflowError, OSError, RecursionError) as error:
+        cause = "its record cannot be read"
+        return DeadRecord(
+            cause=cause, error=f"{cause}: {words_of(error)}", fingerprint="", attempts=0, history=(), first_failed_ms=0,
+            died_ms=0, topic="", group="", consumer="", handler="",
+        )  # fmt: skip
 
 
 def normalise(message: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from enum import StrEnum
+from enum import Enum, StrEnum, auto
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -32,6 +32,8 @@ BATCH = 500
 CLAIM_S = 30.0
 #: After how long what nobody can read is looked at again.
 UNREADABLE_S = 60.0
+#: How long a cancellation is remembered for whoever misses the message, unless that is known sooner.
+CANCELLED_S = 90 * 86_400.0
 #: Why a message is not kept whose source and id another has that waits.
 TAKEN = "another message of this topic, source and id waits for its due time"
 
@@ -99,6 +101,17 @@ class Cancelled(StrEnum):
     UNKNOWN = "unknown"
 
 
+class Whereabouts(Enum):
+    """What the delay path knows of a message."""
+
+    #: It waits, or is being published.
+    KEPT = auto()
+    #: It was cancelled, or given up because its topic is gone.
+    CANCELLED = auto()
+    #: Nothing: it was published, or lost, or never here.
+    GONE = auto()
+
+
 class Due(msgspec.Struct, frozen=True, gc=False):
     """A message whose time has come."""
 
@@ -139,7 +152,13 @@ class RedisDelays:
         self._waiting = f"{self._base}:waiting"
         self._moving = f"{self._base}:moving"
         self._entries = f"{self._base}:entries"
+        self._cancelled = f"{self._base}:cancelled"
         self._replicas = replicas
+
+    @property
+    def clock(self) -> Clock:
+        """By which messages are due."""
+        return self._clock
 
     def schedule(self, topic: str, batch: Sequence[Delayed]) -> list[Outcome]:
         outcomes = self._schedule(topic, batch, look=True)
@@ -191,6 +210,11 @@ class RedisDelays:
         if places:
             self._scripts.call("complete", [self._moving, self._entries], places)
 
+    def drop(self, places: Sequence[bytes]) -> None:
+        """Give claimed messages up that will never be published. Raises ``Unavailable``."""
+        if places:
+            self._scripts.call("drop", [self._moving, self._entries, self._cancelled], [self._clock.now_ms(), *places])
+
     def postpone(self, places: Sequence[bytes], seconds: float) -> None:
         """Put claimed messages back for ``seconds``. Raises ``Unavailable``."""
         if places:
@@ -201,19 +225,27 @@ class RedisDelays:
         """How many messages wait. Raises ``Unavailable``."""
         return _asked(lambda: int(self._store.zcard(self._waiting)) + int(self._store.zcard(self._moving)))
 
-    def holds(self, names: Sequence[tuple[str, str, str]]) -> list[bool]:
-        """Of each topic, source and id whether that message is kept, or is being published. Raises ``Unavailable``."""
+    def standings(self, names: Sequence[tuple[str, str, str]]) -> list[Whereabouts]:
+        """How each topic, source and id stands. Raises ``Unavailable``."""
 
-        def ask() -> list[bool]:
-            asked = self._store.pipeline(transaction=False)
+        def ask() -> list[Whereabouts]:
+            # Of one moment: what is cancelled, or kept anew, between two questions would seem to be gone.
+            asked = self._store.pipeline(transaction=True)
             for topic, source, message_id in names:
-                asked.hexists(self._entries, place_of(topic, source, message_id))
+                place = place_of(topic, source, message_id)
                 # Under its bare id, if a release kept it that did not know places.
+                asked.hexists(self._entries, place)
                 asked.hexists(self._entries, message_id)
+                asked.zscore(self._cancelled, place)
             answers = asked.execute()
-            return [bool(at_place or former) for at_place, former in zip(answers[::2], answers[1::2], strict=True)]
+            return [_stands(*each) for each in zip(answers[::3], answers[1::3], answers[2::3], strict=True)]
 
         return _asked(ask) if names else []
+
+    def forget_cancelled(self, names: Sequence[tuple[str, str, str]]) -> None:
+        """Whoever missed them knows now that they were cancelled. Raises ``Unavailable``."""
+        if names:
+            _asked(lambda: self._store.zrem(self._cancelled, *(place_of(*name) for name in names)))
 
     def overdue(self) -> int:
         """How many should have been published by now. Raises ``Unavailable``."""
@@ -237,7 +269,7 @@ class RedisDelays:
         return (Cancelled.UNKNOWN, Cancelled.CANCELLED, Cancelled.TOO_LATE)[answer]
 
     def _schedule(self, topic: str, batch: Sequence[Delayed], *, look: bool) -> list[Outcome]:
-        keys = [self._waiting, self._moving, self._entries]
+        keys = [self._waiting, self._moving, self._entries, self._cancelled]
         args: list[str | int | bytes] = [_looking(look)]
         for item in batch:
             key, former_key = (
@@ -278,7 +310,9 @@ class RedisDelays:
         return list(map(int, self._scripts.call("taken", [self._entries], args)))
 
     def _cancel(self, place: str, former: str) -> int:
-        return int(self._scripts.call("cancel", [self._waiting, self._moving, self._entries], [place, former]))
+        keys = [self._waiting, self._moving, self._entries, self._cancelled]
+        args: list[str | int] = [place, former, self._clock.now_ms(), round(CANCELLED_S * 1000)]
+        return int(self._scripts.call("cancel", keys, args))
 
     def _adopt_ids(self, ids: Iterable[str]) -> None:
         """Give what lies under bare ids the places of its messages. Raises ``Unavailable``."""
@@ -326,6 +360,12 @@ def _read(written: bytes) -> _Entry:
 
 def _looking(look: bool) -> str:
     return "1" if look else ""
+
+
+def _stands(at_place: bool, former: bool, cancelled_ms: float | None) -> Whereabouts:
+    if at_place or former:
+        return Whereabouts.KEPT
+    return Whereabouts.GONE if cancelled_ms is None else Whereabouts.CANCELLED
 
 
 def _asked(question: Callable[[], T]) -> T:

@@ -169,6 +169,16 @@ KINDS = (
         final=True,
     ),
     BusKind(
+        "cancelled",
+        "a message that waited for its due time was cancelled, or its topic deleted, before it was published",
+        Tone.ACT,
+        _INFO,
+        FactCounter("Messages that were cancelled while they waited for their due time.", _BOTH),
+        told="Cancelled before its time came for",
+        note="it was cancelled while it waited, or its topic was deleted",
+        final=True,
+    ),
+    BusKind(
         "parked",
         "a message was set aside with its key, whose head failed for good",
         Tone.WARN,

@@ -173,8 +173,20 @@ class Partitioned(Protocol):
         """The first messages of a parked key, its head first."""
         ...
 
-    def unpark(self, topic: str, group: str, key: str, head: str, partition: int | None = None) -> Unparked | None:
+    def unpark(
+        self,
+        topic: str,
+        group: str,
+        key: str,
+        head: str,
+        partition: int | None = None,
+        *,
+        seen: Parked | None = None,
+    ) -> Unparked | None:
         """End the parking of ``key`` in this partition, or in the first where it is parked; ``None`` when it is not.
+
+        ``seen``: that one as :meth:`parked` has told of it, and no other. Where its head has changed or its record has,
+        somebody has decided meanwhile and the key was parked again: ``None``, and nothing is done.
 
         ``head`` is ``retry`` (its attempts begin anew), ``skip`` (settled unhandled) or ``dead`` (to the dead letters
         with its record). Everything behind it is delivered, in order.

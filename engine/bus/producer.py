@@ -10,13 +10,12 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
-from engine.bus.building import BatchItem, EnvelopeBuilder, Prepared, check_topic, prepare_or_refuse
+from engine.bus.building import BatchItem, EnvelopeBuilder, Prepared, check_topic
 from engine.bus.catalog import TopicCatalog, TopicPolicy
 from engine.bus.chunking import CHUNK_BYTES, CHUNK_MESSAGES
 from engine.bus.delays import DelayPath
-from engine.bus.due import Due, send_due
 from engine.bus.errors import ProducerClosed, PublishRefused
 from engine.bus.facts import BusFields
 from engine.bus.message import Message, encode
@@ -27,6 +26,7 @@ from engine.bus.replicas import confirming
 from engine.bus.schedule_once import Kept, ScheduleOnce, later_of
 from engine.bus.sizes import check_size
 from engine.bus.transport import Outcome, Outgoing, Overlapping, Status, Transport
+from engine.bus.ways import Make, Thing, Way
 from engine.core.clock import Clock, SystemClock
 from engine.core.errors import HbusError
 from engine.core.facts import Emitter, FactBatch
@@ -36,10 +36,6 @@ __all__ = ["Answer", "BatchItem", "Producer", "Receipt", "ReceiptStatus"]
 #: How many messages go to the store in one call where chunks overlap: so few that the store begins early, so many that
 #: they are worth a call.
 OVERLAPPED_CHUNK = 100
-
-#: What a call was given of each message, and what makes envelopes of several, or refuses them, each in its place.
-Thing = TypeVar("Thing")
-Make = Callable[[Sequence[Thing]], Sequence[Prepared | PublishRefused]]
 
 
 class Producer:
@@ -121,17 +117,11 @@ class Producer:
         Topic (which is the one ``meant``, by its incarnation), owner, size and due time are checked again, the schema
         is not. An envelope whose due time has come is published at once.
         """
-        keys = [""] * len(messages) if idempotency_keys is None else idempotency_keys
-        if len(keys) != len(messages):
-            raise ValueError(f"{len(keys)} idempotency keys for {len(messages)} messages")
-        policy = self._policy(topic, meant)
-        keyed = list(zip(messages, keys, strict=True))
-        return self._send(policy, keyed, lambda pairs: [prepare_or_refuse(policy, *pair) for pair in pairs])
+        return self.way(topic, meant=meant).send(messages, idempotency_keys)
 
-    def send_due(self, topic: str, due: Sequence[Due], *, meant: str = "") -> list[Answer]:
-        """Publish what waited for its due time, as :mod:`engine.bus.due` says; answers as :meth:`send`."""
-        policy = self._policy(topic, meant)
-        return send_due(policy, self._transport(policy), due, self._send)
+    def way(self, topic: str, *, meant: str = "") -> Way:
+        """How to publish to a topic, which is the one ``meant``. Raises where :meth:`send` refuses all of a call."""
+        return Way(self._policy(topic, meant), self._transport, self._send)
 
     def close(self, drain_s: float = 5.0) -> None:
         """Refuse new publishes and wait up to ``drain_s`` seconds for running ones. Idempotent.

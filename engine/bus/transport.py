@@ -171,7 +171,10 @@ class Stored(msgspec.Struct, frozen=True, gc=False):
 
 
 class DeadEntry(msgspec.Struct, frozen=True, gc=False):
-    """One dead letter in the transport's own store, until the layer above has taken it over."""
+    """One dead letter in the transport's own store, until the layer above has taken it over.
+
+    What somebody else has written there is one, too, with what can be read of it: left out it would hold up the others.
+    """
 
     entry: str
     position: str
@@ -248,7 +251,8 @@ class Receiver(Protocol):
         """Apply all verdicts atomically; ``False`` for a delivery whose lease had passed to another.
 
         An ack of a delivery that was given away is honoured when nobody has settled it yet: its effect exists.
-        Raises :class:`~engine.core.errors.Unavailable`; trying the same batch again is then safe.
+        Raises :class:`~engine.core.errors.Unavailable`; trying the same batch again is then safe. Unless that says
+        ``untouched``, a refusal of the next try may be due to this one.
         """
         ...
 

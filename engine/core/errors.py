@@ -69,6 +69,8 @@ class Unavailable(HbusError):
     """A store or a peer could not be reached; nothing is known to have changed. Trying again later is safe."""
 
     title = "Unavailable"
+    #: Nothing of what was asked for has been done, for certain. Otherwise all of it may have been, or some.
+    untouched = False
 
 
 class OutOfConnections(Unavailable):

@@ -133,6 +133,11 @@ def shown_url(url: str) -> str:
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], path, "", ""))
 
 
+def looks_like_key(text: str) -> bool:
+    """Whether it is long and of small and capital letters and digits, as keys are that services hand out."""
+    return _KEY_PART.fullmatch(text) is not None
+
+
 def redact_text(text: str) -> str:
     """``text`` with what looks like a credential replaced."""
     for pattern, replacement in _LOOKS_SECRET:

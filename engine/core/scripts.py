@@ -65,7 +65,7 @@ class ScriptFolder:
         Each call is atomic by itself: those before one that fails have happened, and it is not known which.
         """
         script = self._scripts[name]
-        with answered():
+        with answered(several=True):
             answers = self._pipelined("EVALSHA", script.sha, calls)
             # On a cluster some servers may know it and have run it; only the others are asked again, with its text.
             unknown = [number for number, answer in enumerate(answers) if isinstance(answer, NoScriptError)]
@@ -85,11 +85,12 @@ class ScriptFolder:
         return pipeline.execute(raise_on_error=False)
 
     def call_replicated(self, name: str, keys: Sequence[str], args: Sequence[Arg], replicas: int) -> tuple[Any, int]:
-        """Run a script; its result, and how many replicas had what it wrote in time. Raises as :meth:`call`."""
+        """Run a script; its result, and how many replicas had what it wrote in time. Raises as :meth:`call`, and
+        ``AnswerLost`` where the connection broke while both commands were being sent: the first may have gone."""
         pipeline = self._client.pipeline(transaction=False)
         pipeline.execute_command("EVAL", self._scripts[name].text, len(keys), *keys, *args)  # type: ignore[no-untyped-call]
         pipeline.execute_command(*wait_for(replicas))  # type: ignore[no-untyped-call]
-        with answered():
+        with answered(several=True):
             result, reached = pipeline.execute(raise_on_error=False)
             if isinstance(result, Exception):
                 raise result

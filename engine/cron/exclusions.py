@@ -29,6 +29,8 @@ from engine.cron.expression.offsets import Zone, zone
 Found = TypeVar("Found")
 
 MOST_LINES = 1_000
+#: Lines that are none, as many as a refusal tells.
+_TOLD = 5
 #: So many windows behind each other, each of which leaves out the next slot: more than there are lines for single days,
 #: and than the days of four years.
 MOST_WINDOWS = 1_500
@@ -125,7 +127,7 @@ class Exclusions:
 
 
 def compile_exclusions(text: str, zone_name: str = "UTC") -> Exclusions | None:
-    """What ``text`` leaves out in that zone; ``None``: nothing. Raises ``BadInput`` naming the line."""
+    """What ``text`` leaves out in that zone; ``None``: nothing. Raises ``BadInput`` naming the lines."""
     lines = [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
     if not lines:
         return None
@@ -133,6 +135,7 @@ def compile_exclusions(text: str, zone_name: str = "UTC") -> Exclusions | None:
         raise BadInput(f"There are {len(lines):,} lines.", remedy=f"Write {MOST_LINES:,} at most.", field="excluded")
     days: dict[date, str] = {}
     others: list[tuple[str, _Line]] = []
+    wrong: list[str] = []
     for number, line in lines:
         try:
             single = _single_day(line)
@@ -141,7 +144,10 @@ def compile_exclusions(text: str, zone_name: str = "UTC") -> Exclusions | None:
             else:
                 days.setdefault(single, line)
         except (ValueError, OverflowError) as error:
-            raise BadInput(f"Line {number}, {line!r}: {error}.", remedy=_REMEDY, field="excluded") from error
+            wrong.append(f"Line {number}, {line!r}: {error}.")
+    if wrong:
+        more = [f"So are {len(wrong) - _TOLD:,} more."] if len(wrong) > _TOLD else []
+        raise BadInput(" ".join([*wrong[:_TOLD], *more]), remedy=_REMEDY, field="excluded")
     return Exclusions(days, tuple(others), zone(zone_name))
 
 

@@ -35,7 +35,7 @@ _ANSWERS = (
     ErrorAnswer(NotThere, HTTPStatus.NOT_FOUND, "Not there"),
     ErrorAnswer(Conflict, HTTPStatus.CONFLICT, "It has moved on"),
     ErrorAnswer(BadInput, HTTPStatus.UNPROCESSABLE_ENTITY, "That does not work", HTTPStatus.BAD_REQUEST),
-    ErrorAnswer(OutcomeUnknown, HTTPStatus.GATEWAY_TIMEOUT, "It may have been done", HTTPStatus.SERVICE_UNAVAILABLE),
+    ErrorAnswer(OutcomeUnknown, HTTPStatus.GATEWAY_TIMEOUT, "It may have been done"),
     ErrorAnswer(Unavailable, HTTPStatus.SERVICE_UNAVAILABLE, "Not available right now"),
     ErrorAnswer(StateLost, HTTPStatus.SERVICE_UNAVAILABLE, "Not available right now"),
     ErrorAnswer(ConfigurationError, HTTPStatus.SERVICE_UNAVAILABLE),

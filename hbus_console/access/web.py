@@ -23,6 +23,7 @@ from hbus_console.access.acts import Act
 from hbus_console.access.error_answers import answer_to, not_kept
 from hbus_console.access.permissions import GLOBAL, Actor, Forbidden, require
 from hbus_console.access.refusals import refused
+from hbus_console.faults import faults_of
 
 _log = structlog.get_logger(__name__)
 
@@ -30,6 +31,8 @@ _log = structlog.get_logger(__name__)
 V = TypeVar("V", bound=Callable[..., Any])
 #: A post of the pages' script has this header; its key is in the one that the API knows, too.
 FORM_MARK = "HBUS-Form"
+#: In that header of an answer: it is the form again, which may be sent as it is, whatever its status.
+FORM_KEPT = "kept"
 #: Which namespace (or :data:`GLOBAL`, :data:`SOMEWHERE`) a request is about; a keyword of the URL stands in braces.
 Resource = str
 
@@ -41,7 +44,9 @@ def actor(request: HttpRequest) -> Actor:
 
 
 def actor_now(request: HttpRequest) -> Actor:
-    """The same person with the grants of this moment, for answers that go on for long. Asks the database."""
+    """The same person with the grants of this moment, for answers that go on for long; nobody, once the session is one
+    that has ended. Asks the database.
+    """
     found: Actor = request.actor_now()  # type: ignore[attr-defined]
     return found
 
@@ -143,8 +148,9 @@ def csrf_failed(request: HttpRequest, reason: str = "") -> HttpResponse:
 
 
 def field_errors(error: HbusError) -> dict[str, str]:
-    """A refusal at the field it names, for a page: ``{field: text}``, under ``""`` when no field is named."""
-    return {error.field: str(error)}
+    """What a refusal says at the fields it names, for a page: ``{field: text}``, under ``""`` where none is named."""
+    each = faults_of(error) if isinstance(error, BadInput) else (error,)
+    return {one.field: str(one) for one in each}
 
 
 def _problem(request: HttpRequest, error: HbusError, title: str, status: HTTPStatus) -> HttpResponse:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from django.contrib.auth import HASH_SESSION_KEY
 from django.http import HttpRequest, HttpResponse
+from django.utils.crypto import constant_time_compare
 from django.utils.functional import SimpleLazyObject
 
 from hbus_console.access.permissions import ANONYMOUS, Actor
@@ -26,4 +28,11 @@ class ActorMiddleware:
 
 def _today(request: HttpRequest) -> Actor:
     user = User.objects.filter(pk=request.user.pk or 0).first()
-    return actor_of(user) if user is not None else ANONYMOUS
+    return actor_of(user) if user is not None and _still_holds(request, user) else ANONYMOUS
+
+
+def _still_holds(request: HttpRequest, user: User) -> bool:
+    """Whether the session is one of those that a new password or a lock of the account has not ended."""
+    known = str(request.session.get(HASH_SESSION_KEY, ""))
+    valid = [user.get_session_auth_hash(), *user.get_session_auth_fallback_hash()]
+    return any(constant_time_compare(known, each) for each in valid)

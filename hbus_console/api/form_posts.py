@@ -15,7 +15,7 @@ from django.urls import Resolver404, resolve
 
 from engine.core.errors import BadInput, Conflict
 from hbus_console.access.permissions import Actor, Forbidden
-from hbus_console.access.web import FORM_MARK, actor
+from hbus_console.access.web import FORM_KEPT, FORM_MARK, actor
 from hbus_console.api import idempotency
 from hbus_console.api.models import IdempotencyRecord
 
@@ -110,8 +110,9 @@ def _told(response: HttpResponse) -> HttpResponse:
 
 
 def _keep(record: IdempotencyRecord, response: HttpResponse) -> None:
-    if HTTPStatus.BAD_REQUEST <= response.status_code < HTTPStatus.INTERNAL_SERVER_ERROR:
-        # Refused: nothing was done, and the same form may be sent again as it is.
+    refused = HTTPStatus.BAD_REQUEST <= response.status_code < HTTPStatus.INTERNAL_SERVER_ERROR
+    if refused or response.get(FORM_MARK) == FORM_KEPT:
+        # Nothing was done, or its view knows its own repeat: the same form may be sent again as it is.
         idempotency.free(record)
         return
     # A page that answers may show a secret: of it is kept only that it was given.

@@ -18,6 +18,7 @@ from hbus_console.access.permissions import Forbidden
 from hbus_console.access.problem_details import CONTENT_TYPE, problem_details
 from hbus_console.access.refusals import refused
 from hbus_console.access.web import actor
+from hbus_console.faults import ManyFaults
 
 #: A problem for the OpenAPI document.
 PROBLEM = {
@@ -83,7 +84,10 @@ def handle(error: Exception, where: dict[str, Any]) -> Response | None:
 def of(error: HbusError, code: int = 0) -> Response:
     """The response to one of our own errors, under its own status unless a ``code`` is given."""
     usual, title = describe(error)
-    response = problem(code or usual, title, error.what, field=error.field, remedy=error.remedy)
+    errors = None
+    if isinstance(error, ManyFaults):
+        errors = [{"field": each.field, "detail": each.what, "remedy": each.remedy} for each in error.each]
+    response = problem(code or usual, title, error.what, field=error.field, remedy=error.remedy, errors=errors)
     if isinstance(error, Unavailable):
         response["Retry-After"] = "5"
     return response

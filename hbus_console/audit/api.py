@@ -17,13 +17,14 @@ from engine.core.errors import NotThere
 from hbus_console.access.permissions import require
 from hbus_console.access.problem_details import CONTENT_TYPE
 from hbus_console.api.answers import PAGES, page_of
+from hbus_console.api.pagination import CursorPages, next_page
 from hbus_console.api.problems import PROBLEM
 from hbus_console.api.views import ApiView
 from hbus_console.audit import export as exports
 from hbus_console.audit import trail
 from hbus_console.audit.feature import AUDIT_READ
 from hbus_console.audit.models import AuditEntry
-from hbus_console.audit.state import ChainState, chain_state, verify_now
+from hbus_console.audit.state import ChainState, chain_state, verify_for_a_person
 from hbus_console.ui.timerange import named_in, read_range
 
 _FILTERS = [
@@ -66,7 +67,13 @@ _ENTRY = {
         "after": {"type": ["object", "null"]},
     },
 }
-_PAGE = page_of(_ENTRY)
+_PAGE = page_of(
+    _ENTRY,
+    looked_to={
+        "type": ["integer", "null"],
+        "description": "The entry at which a search that no index serves stopped for now; `next` looks further.",
+    },
+)
 _CHAIN = {
     "type": "object",
     "properties": {
@@ -102,6 +109,8 @@ class Entries(ApiView):
     @extend_schema(
         operation_id="audit_list",
         summary="Audit entries, newest first",
+        description="A search for text, for a kind of actor or for a family of actions looks at a part of a big log "
+        "at a time: a page may be short or empty and yet have a `next`.",
         tags=["audit"],
         parameters=[
             *_FILTERS,
@@ -111,7 +120,17 @@ class Entries(ApiView):
     )
     def get(self, request: Request) -> Response:
         wanted, start, end = _asked(request)
-        return self.page(trail.narrowed(trail.visible(self.actor), wanted, start, end), _entry, ordering="-seq")
+        size = CursorPages().get_page_size(request) or CursorPages.page_size
+        rows, scan = trail.search(trail.visible(self.actor), wanted, start, end)
+        found = trail.page(rows, request.GET.get("cursor", ""), size, scan)
+        return Response(
+            {
+                "next": next_page(request, found.older),
+                "previous": next_page(request, found.newer),
+                "looked_to": found.looked_to or None,
+                "results": [_entry(entry) for entry in found.entries],
+            }
+        )
 
 
 class OneEntry(ApiView):
@@ -149,11 +168,11 @@ class Verify(ApiView):
         "was counted and found is told to who may read every entry; others learn whether it holds.",
         tags=["audit"],
         request=None,
-        responses={(200, "application/json"): _VERDICT, **_REFUSED},
+        responses={(200, "application/json"): _VERDICT, (409, CONTENT_TYPE): PROBLEM, **_REFUSED},
     )
     def post(self, request: Request) -> Response:
         require(self.actor, AUDIT_READ)
-        verdict = verify_now()
+        verdict = verify_for_a_person()
         whole = trail.sees_all(self.actor)
         return Response(verdict.as_dict() if whole else {"holds": verdict.holds, "findings_total": None})
 

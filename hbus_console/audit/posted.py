@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt
@@ -9,11 +11,12 @@ from django.views.decorators.http import require_http_methods
 
 from engine.core.errors import BadInput
 from hbus_console.access.acts import VIEW
-from hbus_console.access.permissions import SOMEWHERE
+from hbus_console.access.permissions import SOMEWHERE, Actor, allows
 from hbus_console.access.web import FORM_MARK, actor, console_view
 from hbus_console.api import form_posts, idempotency
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.outcomes import ActOutcome, outcomes
+from hbus_console.registry.subjects import address
 
 #: The correlation id of what a form did is its key behind this.
 CORRELATION = "form-"
@@ -28,9 +31,10 @@ def posted(request: HttpRequest) -> HttpResponse:
     """``state`` of the form that this person posted to ``path`` under ``key``, and the ``location`` that it led to.
 
     ``done``: it left an entry in the audit log that proves it. ``answered``: it was answered, and left none.
-    ``working``: it may be under way. ``unknown``: it was begun, and nobody knows whether it was done. ``nothing``: it
-    was not done, and will not be: by being told so its key is given up, and the form refused should it still come. Who
-    only looks (GET, as pages of a release before do) is never told that, and gives up nothing.
+    ``working``: it may be under way. ``unknown``: it was begun, and nobody knows whether it was done; the location is
+    then that of what it was about, whose page tells. ``nothing``: it was not done, and will not be: by being told so
+    its key is given up, and the form refused should it still come. Who only looks (GET, as pages of a release before
+    do) is never told that, and gives up nothing.
     """
     if request.method == "POST" and FORM_MARK not in request.headers:
         raise BadInput(f"This is asked by pages, with {FORM_MARK}.", remedy=f"Send the header {FORM_MARK}.")
@@ -55,4 +59,15 @@ def posted(request: HttpRequest) -> HttpResponse:
     else:
         state = "nothing" if form_posts.give_up(who, asked.get("path", ""), key) else "working"
     location = form_posts.place(who, record) if record is not None else ""
+    if state == "unknown" and not location:
+        location = _what_it_was_about(who, entries)
     return JsonResponse({"state": state, "location": location})
+
+
+def _what_it_was_about(who: Actor, entries: Iterable[AuditEntry]) -> str:
+    """The page of the one thing that they are about; empty where there is none that ``who`` may see."""
+    subjects = {entry.subject for entry in entries}
+    if len(subjects) != 1:
+        return ""
+    (about,) = subjects
+    return address(about) if not about.namespace or allows(who, VIEW, about.namespace) else ""

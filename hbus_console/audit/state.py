@@ -10,6 +10,7 @@ import hmac
 import json
 import os
 import secrets
+import threading
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from typing import Any
 from django.conf import settings
 
 from engine.core.clock import Clock, SystemClock
+from engine.core.errors import Conflict
 from hbus_console.audit import chain, witness
 from hbus_console.audit.anchor import anchor_file, last_anchor
 from hbus_console.audit.anchor_file import Anchor, Tail, read_own
@@ -26,6 +28,8 @@ from hbus_console.audit.witness import Witness
 
 #: Up to so many entries a verification asked for on the page starts from the beginning; beyond, from the last one.
 FULL_UP_TO = 20_000
+
+_walk = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -138,6 +142,18 @@ def verify_now(*, full: bool | None = None, clock: Clock | None = None) -> Verdi
         head = newest().values_list("seq", "hash").first()
         anchor_file().append(head, now, begin=False, verified=True)
     return verdict
+
+
+def verify_for_a_person() -> Verdict:
+    """:func:`verify_now` for whoever asks a web process, one at a time: while the log does not hold each walks all of
+    it. Raises ``Conflict`` meanwhile.
+    """
+    if not _walk.acquire(blocking=False):
+        raise Conflict("The log is being verified already.", remedy="Look at what was found in a moment.")
+    try:
+        return verify_now()
+    finally:
+        _walk.release()
 
 
 def _seen(known: Verified | None, told: Witness | None) -> list[tuple[str, Tail]]:

@@ -14,7 +14,7 @@ from hbus_console.audit import export as exports
 from hbus_console.audit import links, trail
 from hbus_console.audit.diff import diff
 from hbus_console.audit.feature import AUDIT_EXPORT, AUDIT_READ
-from hbus_console.audit.state import chain_state, verify_now
+from hbus_console.audit.state import chain_state, verify_for_a_person
 from hbus_console.audit.telling import tell
 from hbus_console.ui.timerange import PARAMETERS, TimeRange, named_in, read_range, time_range
 
@@ -35,9 +35,8 @@ def listing(request: HttpRequest) -> HttpResponse:
     span = asked_range(request)
     start, end = trail.span(span.start_ms, span.end_ms) if span else (None, None)
     seen = trail.visible(who)
-    # A range of time bounds the search by itself.
-    scan = 0 if span else trail.scan_for(wanted)
-    found = trail.page(trail.narrowed(seen, wanted, start, end), request.GET.get("cursor", ""), scan=scan)
+    rows, scan = trail.search(seen, wanted, start, end)
+    found = trail.page(rows, request.GET.get("cursor", ""), scan=scan)
     actors, actions = trail.suggestions(seen)
     scopes = visible_scopes(who, AUDIT_READ)
     return render(
@@ -108,7 +107,7 @@ def entry(request: HttpRequest, seq: int) -> HttpResponse:
 @require_POST
 @console_view(AUDIT_READ)
 def verify(request: HttpRequest) -> HttpResponse:
-    verdict = verify_now(full=True if request.POST.get("full") else None)
+    verdict = verify_for_a_person()
     say = messages.success if verdict.holds else messages.error
     say(request, verdict.sentence() if trail.sees_all(actor(request)) else verdict.outcome)
     return redirect("audit:list")

@@ -120,6 +120,7 @@ class Letters(ApiView):
     @extend_schema(
         operation_id="dead_letters_list",
         summary="Dead letters, newest first",
+        description="A page of big payloads is shorter than `limit`; there are more as long as there is a `next`.",
         tags=["dead letters"],
         parameters=[*_FILTERS, *FORWARD_PAGES],
         responses={(200, "application/json"): _PAGE, **REFUSED},
@@ -127,7 +128,7 @@ class Letters(ApiView):
     def get(self, request: Request) -> Response:
         require(self.actor, VIEW, SOMEWHERE)
         rows = groups.LetterFilters.read(request.GET.dict()).letters(self.actor)
-        found = reading.page(rows, request.GET.get("cursor", ""), page_size(request, 50, 500))
+        found = reading.full_page(rows, request.GET.get("cursor", ""), page_size(request, 50, 500))
         topics = {topic.name: topic for topic in Topic.objects.filter(name__in={row.topic for row in found.letters})}
         results = [reading.as_json(self.actor, row, topics.get(row.topic)) for row in found.letters]
         return forward_page(request, found.next_cursor, results)

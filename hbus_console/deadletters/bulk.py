@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from django.db import transaction
 from django.db.models import Count, QuerySet
 from django.http import QueryDict
 from django.urls import reverse
@@ -163,7 +164,10 @@ class Bulk:
             result, detail = Result.FAILED, f"{task.actor.name} may not do this on {letter.topic}"
         else:
             try:
-                if self.decide(task.actor, letter, task.reason):
+                # Whatever refuses it after it was decided, decides nothing: the step goes on and commits.
+                with transaction.atomic():
+                    done = self.decide(task.actor, letter, task.reason)
+                if done:
                     copy = letter.copy
                 else:
                     result, detail = Result.SKIPPED, f"{letter.decided_by} had {letter.state} it before"

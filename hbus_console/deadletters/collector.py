@@ -144,8 +144,8 @@ def _letter(topic: str, group: str, entry: DeadEntry, now: datetime) -> DeadLett
     try:
         message = envelope.decode(entry.body)
     except MalformedEnvelope:
-        # Its position is the only name it has.
-        letter.message_id = f"@{entry.position}"[:64]
+        # Its position is the only name it has, and where somebody else has written it not even that.
+        letter.message_id = f"@{entry.position or entry.entry}"[:64]
     else:
         letter.message_id = _clean(message.id[:64])
         letter.source = _clean(message.source[:300])

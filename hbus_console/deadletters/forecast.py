@@ -11,7 +11,7 @@ from django.db.models import QuerySet
 from engine.bus import message as envelope
 from engine.bus.errors import MalformedEnvelope
 from hbus_console.deadletters.models import DeadLetter
-from hbus_console.deadletters.services import has_expired
+from hbus_console.deadletters.services import has_expired, why_refused
 from hbus_console.operations.kinds import PlanLine
 from hbus_console.subscriptions.holding import Hold, holds
 from hbus_console.ui.formats import cut, num
@@ -56,6 +56,8 @@ class LetterSample:
     expired: int = 0
     redriven: int = 0
     unreadable: int = 0
+    #: Why their topics would not take the copies, and of how many.
+    refused: Counter[str] = field(default_factory=Counter)
     keys: Counter[str] = field(default_factory=Counter)
 
 
@@ -87,6 +89,8 @@ def sample(letters: QuerySet[DeadLetter], total: int, now_ms: int) -> LetterSamp
             continue
         found.expired += bool(message.expirytime) and has_expired(message, now_ms)
         found.redriven += message.hbusreplay == "redrive"
+        if why := why_refused(letter, message, now_ms):
+            found.refused[why] += 1
     return found
 
 
@@ -104,7 +108,9 @@ def _read(numbers: Sequence[int]) -> Iterator[DeadLetter]:
     """Letters until :data:`SAMPLE_BYTES` are read."""
     read = 0
     for start in range(0, len(numbers), _AT_ONCE):
-        rows = DeadLetter.objects.filter(pk__in=numbers[start : start + _AT_ONCE]).only("pk", "key", "body")
+        rows = DeadLetter.objects.filter(pk__in=numbers[start : start + _AT_ONCE]).only(
+            "pk", "key", "body", "topic", "subscription"
+        )
         for letter in rows:
             yield letter
             read += len(letter.body)
@@ -137,6 +143,7 @@ def of_redrive(places: Sequence[Held], looked: LetterSample) -> list[PlanLine]:
                 _warn(bool(looked.redriven))),
         PlanLine("expired meanwhile", looked.expired, "their copies do not expire" if looked.expired else ""),
         *_unreadable(looked),
+        *_refused(looked),
         _keys(looked),
         takes,
     ]  # fmt: skip
@@ -159,6 +166,12 @@ def _unreadable(looked: LetterSample) -> list[PlanLine]:
     if not looked.unreadable:
         return []
     return [PlanLine("unreadable", looked.unreadable, "they can only be discarded", "warn")]
+
+
+def _refused(looked: LetterSample) -> list[PlanLine]:
+    """Those that are too large for their topic, or that it does not take for another reason."""
+    told = looked.refused.most_common()
+    return [PlanLine("refused by their topic", count, f"{why}: they stay dead letters", "warn") for why, count in told]
 
 
 def _keys(looked: LetterSample) -> PlanLine:

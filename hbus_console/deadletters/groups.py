@@ -9,7 +9,7 @@ from itertools import pairwise
 from urllib.parse import urlencode
 
 from django.db import connections
-from django.db.models import Count, Max, Min, Q, QuerySet
+from django.db.models import Count, Exists, Max, Min, OuterRef, Q, QuerySet
 
 from engine.core.clock import to_datetime
 from engine.core.errors import BadInput
@@ -67,11 +67,9 @@ class LetterFilters:
         if self.cause:
             fits &= Q(cause__icontains=self.cause)
         if self.owner:
-            owned = Subscription.objects.filter(team__name=self.owner).values_list("topic__name", "group")
-            wanted = Q(pk__in=[])
-            for topic, group in owned:
-                wanted |= Q(topic=topic, subscription=group)
-            fits &= wanted
+            # One question for any number of subscriptions: a term for each would be more than a database reads.
+            its = Subscription.objects.filter(topic__name=OuterRef("topic"), group=OuterRef("subscription"))
+            fits &= Q(Exists(its.filter(team__name=self.owner)))
         return fits
 
 
@@ -112,10 +110,15 @@ class Listing:
     """The groups of a page, and how much lies behind them."""
 
     groups: list[LetterGroup]
-    #: More groups fit than are listed.
-    more: bool
+    #: How many groups fit, and how many letters they have, listed or not.
+    found: int
     letters: int
     oldest: datetime | None
+
+    @property
+    def more(self) -> bool:
+        """Whether more groups fit than are listed."""
+        return self.found > len(self.groups)
 
     def named(self, asked: str) -> LetterGroup | None:
         """The listed group of that mark. A fingerprint alone means the first that has it."""
@@ -146,7 +149,7 @@ def listing(actor: Actor, filters: LetterFilters, start_ms: int, end_ms: int) ->
         group.arrivals = strips.get(pk, [0] * SLOTS)
     return Listing(
         groups=shown,
-        more=len(groups) > MOST_GROUPS,
+        found=len(groups),
         letters=sum(group.count for group in groups),
         oldest=min((group.first for group in groups), default=None),
     )

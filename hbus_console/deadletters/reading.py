@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import QuerySet
+from django.db.models.functions import Length
 
 from engine.bus import message as envelope
 from engine.bus.errors import MalformedEnvelope
@@ -21,6 +22,10 @@ from hbus_console.topics.payloads import MaskingRules, shown
 
 #: Envelope attributes that an answer repeats; the payload goes its own, masked way.
 _ATTRIBUTES = ("type", "time", "subject", "dataschema", "expirytime", "traceparent", "causationid", "hbusreplay")
+#: The most bytes of bodies on one page of the API; one that is bigger by itself is a page of its own.
+PAGE_BYTES = 32 << 20
+#: Letters that the export reads at once.
+_AT_ONCE = 25
 
 
 @dataclass(frozen=True)
@@ -32,19 +37,59 @@ class LetterPage:
 
 
 def page(rows: QuerySet[DeadLetter], cursor: str, size: int) -> LetterPage:
-    """The letters after ``cursor``; raises ``BadInput`` for a cursor that none of our pages gave."""
-    if cursor:
-        rows = rows.filter(cursors.beyond(_place(cursor)))
-    letters, last = cursors.cut(rows.order_by("-died_at", "-pk")[: size + 1], size)
-    return LetterPage(letters, cursors.written(round(last.died_at.timestamp() * 1_000_000), last.pk) if last else "")
+    """The letters after ``cursor``, without bodies; raises ``BadInput`` for a cursor that none of our pages gave."""
+    letters, last = cursors.cut(_after(rows, cursor).defer("body")[: size + 1], size)
+    return LetterPage(letters, _cursor(last) if last else "")
+
+
+def full_page(rows: QuerySet[DeadLetter], cursor: str, size: int) -> LetterPage:
+    """Likewise with their bodies: fewer than ``size`` where these come to more than :data:`PAGE_BYTES`."""
+    # The sizes alone first: they cost nothing, and 500 bodies of 16 MiB each are more than there is room for.
+    lengths = list(_after(rows, cursor).values_list("pk", Length("body"))[: size + 1])
+    chosen = [pk for pk, read in _running(lengths[:size]) if read <= PAGE_BYTES]
+    chosen = chosen or [pk for pk, _ in lengths[:1]]
+    letters = list(_ordered(DeadLetter.objects.filter(pk__in=chosen)))
+    return LetterPage(letters, _cursor(letters[-1]) if letters and len(chosen) < len(lengths) else "")
 
 
 def exported(actor: Actor, filters: LetterFilters) -> Iterator[dict[str, Any]]:
     """Every letter that fits, in full; raises ``Forbidden`` for who may not read payloads anywhere."""
     require(actor, PAYLOAD_READ)
     topics = {topic.name: topic for topic in Topic.objects.all()}
-    rows = filters.letters(actor).order_by("-died_at", "-pk")
-    return (as_json(actor, letter, topics.get(letter.topic)) for letter in rows.iterator(chunk_size=500))
+    return (as_json(actor, letter, topics.get(letter.topic)) for letter in _each(filters.letters(actor)))
+
+
+def _each(rows: QuerySet[DeadLetter]) -> Iterator[DeadLetter]:
+    """All of ``rows``, page by page, and each let go of as soon as it is told."""
+    cursor = ""
+    while True:
+        found = full_page(rows, cursor, _AT_ONCE)
+        found.letters.reverse()
+        while found.letters:
+            yield found.letters.pop()
+        cursor = found.next_cursor
+        if not cursor:
+            return
+
+
+def _running(lengths: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Each number with the bytes up to and with it."""
+    read = 0
+    for pk, length in lengths:
+        read += length
+        yield pk, read
+
+
+def _after(rows: QuerySet[DeadLetter], cursor: str) -> QuerySet[DeadLetter]:
+    return _ordered(rows.filter(cursors.beyond(_place(cursor))) if cursor else rows)
+
+
+def _ordered(rows: QuerySet[DeadLetter]) -> QuerySet[DeadLetter]:
+    return rows.order_by("-died_at", "-pk")
+
+
+def _cursor(last: DeadLetter) -> str:
+    return cursors.written(round(last.died_at.timestamp() * 1_000_000), last.pk)
 
 
 def as_json(actor: Actor, letter: DeadLetter, topic: Topic | None) -> dict[str, Any]:

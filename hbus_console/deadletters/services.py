@@ -30,6 +30,7 @@ from hbus_console.topics import catalog, lookup
 from hbus_console.topics.leaving import record_leaving, require_return
 from hbus_console.topics.payloads import MaskingRules
 from hbus_console.topics.scopes import topic_filter
+from hbus_console.ui.formats import num
 from hbus_console.wiring import fact_log, store
 
 _clock = SystemClock()
@@ -254,6 +255,21 @@ def _refusal(letter: DeadLetter, copy: Message) -> str:
         return f"{error.what} {error.remedy}"
     except UNANSWERED:
         # Nothing is known against it.
+        return ""
+    return ""
+
+
+def why_refused(letter: DeadLetter, original: Message, now_ms: int) -> str:
+    """Why the topic would not take a copy of the letter's message, as one for the dry run of many: without what differs
+    from letter to letter. Empty: it would."""
+    copy = _copy(original, letter.subscription, now_ms)
+    try:
+        policy = catalog.shared().topic(letter.topic)
+        outbox.check(letter.topic, copy)
+    except PublishRefused as error:
+        too_large = error.field == "payload"
+        return f"larger than the {num(policy.max_bytes)} bytes that {letter.topic} takes" if too_large else error.what
+    except UNANSWERED:
         return ""
     return ""
 

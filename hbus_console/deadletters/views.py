@@ -15,6 +15,7 @@ from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
+from engine.bus.subjects import subscription_subject
 from engine.core.errors import BadInput
 from engine.core.numbers import whole
 from hbus_console.access.acts import VIEW
@@ -163,6 +164,8 @@ def _panel(who: Actor, letter_id: int, act: str) -> dict[str, Any]:
     verb = "discard" if act == "discard" else "redrive"
     return {
         "letter": letter,
+        # Where its copy waits, and what stands in its way.
+        "target": subscription_subject(letter.topic, letter.subscription),
         "effect": services.effect(letter),
         "taken": _taken(who, letter) if letter.state == DeadLetter.State.DEAD else [],
         **_redriven(who, letter),

@@ -8,6 +8,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from hbus_console.access.acts import Act
 from hbus_console.drafts.setting import Setting
+from hbus_console.faults import GatheredFaults
 from hbus_console.ui.forms import Form, text
 
 #: A field of a draft that must be given.
@@ -70,7 +71,7 @@ class Settings:
         return {name: value for name, value in given.items() if value != before[name]}
 
     def checked(self, values: Mapping[str, Any], beside: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """All that is stored, cleaned; raises ``BadInput`` at the first value that does not fit.
+        """All that is stored, cleaned; raises ``BadInput`` telling each value that does not fit.
 
         What hangs on other settings is checked after these; ``beside`` them it may hang on what is none.
         """
@@ -87,11 +88,19 @@ class Settings:
         return {name: clean[name] for name in self.stored if name in changes}
 
     def _clean(self, names: Collection[str], values: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
-        clean = dict(known)
-        for late in (False, True):
-            for name in names:
-                if self.each[name].hangs_on_others is late:
+        clean = {name: value for name, value in known.items() if name not in names}
+        faults, wrong = GatheredFaults(), set[str]()
+        for name in sorted(names, key=lambda each: self.each[each].hangs_on_others):
+            wrong.add(name)
+            try:
+                with faults.gathered():
                     clean[name] = self.each[name].checked(values[name], clean)
+                    wrong.discard(name)
+            except KeyError as error:
+                # What hangs on a value that does not fit cannot be judged.
+                if error.args[0] not in wrong:
+                    raise
+        faults.tell()
         return clean
 
     def columns(self, clean: Mapping[str, Any]) -> dict[str, Any]:

@@ -282,11 +282,20 @@ def _parquet_rows(path: Path) -> Iterator[ImportRow]:
             rows = max(1, min(PIECE_ROWS, PIECE_BYTES * about.num_rows // max(1, about.total_byte_size)))
             for batch in file.iter_batches(batch_size=rows, row_groups=[group]):
                 size = batch.nbytes // max(1, batch.num_rows)
-                for values in batch.to_pylist():
+                for at in range(batch.num_rows):
                     number += 1
-                    yield ImportRow(number, number, msgspec.to_builtins(values, str_keys=True), size=size)
+                    values, problem = _python(batch.slice(at, 1))
+                    yield ImportRow(number, number, values, problem, size)
     except pyarrow.ArrowException as error:
         raise _unreadable(path, error) from error
+
+
+def _python(row: Any) -> tuple[dict[str, Any], str]:
+    """The values of one row, or why they have none in Python: nanoseconds, years after 9999, text that is no UTF-8."""
+    try:
+        return msgspec.to_builtins(row.to_pylist()[0], str_keys=True), ""
+    except (ValueError, OverflowError, TypeError) as error:
+        return {}, f"the row cannot be read: {words_of(error)}"
 
 
 def _unreadable(path: Path, error: Exception) -> BadInput:

@@ -20,14 +20,14 @@ import yaml
 from engine.core.error_text import words_of
 from engine.core.errors import BadInput, HbusError
 from hbus_console import checks
-from hbus_console.access.permissions import Actor
+from hbus_console.access.permissions import Actor, require
+from hbus_console.jobs.feature import JOB_DELETE
 from hbus_console.jobs.models import Job
 from hbus_console.jobs.planned import PlannedChange, in_order
-from hbus_console.jobs.services.draft import SETTINGS, JobDraft, checked, refuse_another_place, snapshot
-from hbus_console.jobs.services.jobs import change_job, create_job, delete_job
+from hbus_console.jobs.services.draft import SETTINGS, JobDraft, checked, snapshot
+from hbus_console.jobs.services.jobs import change_job, checked_change, checked_new, create_job, delete_job
 from hbus_console.jobs.services.secrecy import Secrecy, secrecies
-from hbus_console.jobs.services.secrets import refuse_carrying, shown_settings, with_known
-from hbus_console.jobs.services.work import check_work
+from hbus_console.jobs.services.secrets import shown_settings, with_known
 
 #: Bytes of a file.
 LARGEST = 4 * 1024 * 1024
@@ -73,7 +73,9 @@ def plan(actor: Actor, drafts: Sequence[JobDraft], prune: str = "") -> list[Plan
     if prune:
         kept = {draft.name for draft in drafts}
         beyond = Job.objects.filter(name__startswith=prune).exclude(name__in=kept).order_by("name")
-        planned += [PlannedChange(name, "delete") for name in beyond.values_list("name", flat=True)]
+        for name in beyond.values_list("name", flat=True):
+            require(actor, JOB_DELETE, name)
+            planned.append(PlannedChange(name, "delete"))
     return in_order(planned)
 
 
@@ -117,20 +119,24 @@ def _check_json(name: str, field: str, value: Any) -> None:
 
 def _plan(actor: Actor, draft: JobDraft, row: Job | None, secrecy: Secrecy) -> PlannedChange:
     try:
-        was = {} if row is None else snapshot(row)
-        clean = {**checked(draft.name, with_known(asdict(draft), was, secrecy)), "owner": draft.owner}
-        if row is not None:
-            refuse_another_place(was, clean)
-            # Before a schema is asked about what somebody has not typed.
-            refuse_carrying(was, clean, asdict(draft), secrecy)
-        check_work(actor, clean)
+        return _planned(actor, draft, row, secrecy)
     except HbusError as error:
         raise BadInput(
             f"{draft.name}: {error.what}", remedy=error.remedy, field=f"jobs.{draft.name}.{error.field}"
         ) from error
+
+
+def _planned(actor: Actor, draft: JobDraft, row: Job | None, secrecy: Secrecy) -> PlannedChange:
+    """Checked by what will make it so: see :func:`apply`."""
     if row is None:
+        checked_new(actor, draft)
         return PlannedChange(draft.name, "create", draft)
+    was = snapshot(row)
+    clean = {**checked(draft.name, with_known(asdict(draft), was, secrecy)), "owner": draft.owner}
     secrecy = secrecy.also(clean)
     shown, wanted = shown_settings(was, secrecy), shown_settings(clean, secrecy)
     differs = tuple((name, shown[name], wanted[name]) for name in SETTINGS.changeable if was[name] != clean[name])
-    return PlannedChange(draft.name, "change" if differs else "same", draft, differs)
+    planned = PlannedChange(draft.name, "change" if differs else "same", draft, differs)
+    if differs:
+        checked_change(actor, row, planned.changes)
+    return planned

@@ -96,8 +96,11 @@ class _Scale(NamedTuple):
         return min(_DAY, max(0, round((at_s - self.begin_s) * _DAY / self.span_s)))
 
 
-def day(line: DayLine, begin_s: int, now_us: int) -> SafeString:
-    """The line of a job: what ran, what was skipped, what comes, and where now is, if it is in it."""
+def day(line: DayLine, begin_s: int, now_us: int, marks: Iterable[float] = ()) -> SafeString:
+    """The line of a job: what ran, what was skipped, what comes, and where now is, if it is in it.
+
+    ``marks`` are times that an axis names, as parts of the span.
+    """
     scale = _Scale(begin_s, line.span_s)
     drawn = [*_merged(line, scale, now_us), *_apart(line.coming, scale)]
     now_s = now_us // 1_000_000
@@ -105,15 +108,18 @@ def day(line: DayLine, begin_s: int, now_us: int) -> SafeString:
     bars = format_html_join(
         "", '<rect class="{}" x="{}" y="3" width="{}" height="12" rx="1.5"/>', ((t, x, w) for t, x, w in drawn)
     )
+    across = ((round(share * _DAY),) * 2 for share in marks)
+    times = format_html_join("", '<line class="tick" x1="{}" x2="{}" y1="0" y2="18"/>', across)
     if line.cut_s:
         drawn.insert(0, ("more", 0, scale.x(line.cut_s)))
     said = line.said or f"{formats.counted(len(line.runs), 'run')}, {formats.num(len(line.coming))} to come"
     return format_html(
         '<svg class="run-day" viewBox="0 0 {} 18" preserveAspectRatio="none" role="img" aria-label="{}">'
-        '<line class="base" x1="0" x2="{}" y1="9" y2="9"/>{}{}</svg>',
+        '<line class="base" x1="0" x2="{}" y1="9" y2="9"/>{}{}{}</svg>',
         _DAY,
         said,
         _DAY,
+        times,
         bars,
         format_html('<line class="now" x1="{}" x2="{}" y1="0" y2="18"/>', now, now)
         if begin_s <= now_s <= begin_s + line.span_s

@@ -55,6 +55,7 @@ _COLUMNS = (
     "last_end",
     "kind",
     "part",
+    "decided_us",
 )
 
 
@@ -361,5 +362,6 @@ def row_of(run: JobRun) -> RunRow:
         not_before_s=run.not_before_us / 1_000_000,
         last_end=RunState(run.last_end) if run.last_end else None,
         manual=run.kind == JobRun.Kind.MANUAL,
+        made_s=0.0 if run.kind == JobRun.Kind.SCHEDULE else run.decided_us / 1_000_000,
         part=run.part,
     )

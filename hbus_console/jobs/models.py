@@ -311,8 +311,12 @@ class JobRun(models.Model):
 
     @property
     def due_us(self) -> int:
-        """When it was to begin: what is told to begin later than its slot is not late until then."""
-        return max(self.slot * 1_000_000, self.not_before_us)
+        """When it was to begin: what is told to begin later than its slot is not late until then.
+
+        The slot of what no planned instant made is the whole second in which it was made.
+        """
+        made_us = 0 if self.kind == JobRun.Kind.SCHEDULE else self.decided_us
+        return max(self.slot * 1_000_000, made_us, self.not_before_us)
 
     @property
     def late_us(self) -> int | None:

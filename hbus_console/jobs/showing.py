@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from engine.core.errors import BadInput
-from engine.core.redaction import redact_text
+from engine.core.redaction import looks_like_key, redact_text
 from hbus_console.jobs.schema_walk import Schema, Spoken, Steps, TooMuch
 
 #: In place of a value that is not to be seen.
@@ -39,6 +39,8 @@ _COMPOUND = ("object", "array")
 #: Of what is not there: null is a value that may be secret.
 _ABSENT = object()
 _WORD = re.compile(r"[A-Z]*[a-z]+|[A-Z]+|[0-9]+")
+#: Names of secrets and of much else (a partition's key, a port): they say so together with a value that looks like one.
+_NAMES_OF_MUCH, _ARGUMENTS_OF_MUCH = frozenset({"key", "keys"}), frozenset({"-k", "-p", "--key"})
 #: Headers that say what is asked for or sent, in small letters: these may be seen.
 _PLAIN_HEADERS = frozenset({"accept", "accept-encoding", "accept-language", "content-type", "user-agent"})
 #: Options that list files; the arguments of a program are listed too, and each of them may be a secret.
@@ -150,6 +152,8 @@ def _shown(name: str, value: Any, spoken: Spoken) -> Any:
             key: MASK if told and key.lower() in _LABELLED else _shown(key, each, spoken.member(key))
             for key, each in value.items()
         }
+    if name.lower() in _NAMES_OF_MUCH and isinstance(value, str) and looks_like_key(value):
+        return MASK
     if isinstance(value, list):
         return [MASK if _is_argument(value, n) else _shown(name, each, spoken.items()) for n, each in enumerate(value)]
     return value
@@ -170,9 +174,11 @@ def _without_credentials(value: Any) -> Any:
 def _is_argument(values: Sequence[Any], n: int) -> bool:
     """Whether the ``n``-th value follows an argument of a program that tells, whatever it looks like itself."""
     before = values[n - 1] if n else None
-    return (
-        isinstance(before, str) and before.startswith("-") and "=" not in before and (_tells(before) or _hints(before))
-    )
+    if not isinstance(before, str):
+        return False
+    if before in _ARGUMENTS_OF_MUCH:
+        return isinstance(values[n], str) and looks_like_key(values[n])
+    return before.startswith("-") and "=" not in before and (_tells(before) or _hints(before))
 
 
 def _restored(typed: Any, known: Any, hidden: Any, at: str) -> Any:

@@ -103,13 +103,13 @@ class WallDay:
         names = format_html_join(
             "",
             '<text x="{}%" y="12" class="{}">{}</text>',
-            ((_percent(x), f"{_anchor(x)}{_beside(abs(x - now))}", name) for x, name in marks),
+            ((percent(x), f"{anchor(x)}{_beside(abs(x - now))}", name) for x, name in marks),
         )
         return format_html(
             '<svg class="hours" height="17" aria-hidden="true">{}<text x="{}%" y="12" class="{} now">{}</text></svg>',
             names,
-            _percent(now),
-            _anchor(now),
+            percent(now),
+            anchor(now),
             f"{self._wall(now_s):%H:%M}",
         )
 
@@ -131,7 +131,8 @@ def day_of(now_ms: int, of: tzinfo) -> WallDay:
     return WallDay(begin, end, of)
 
 
-def _percent(share: float) -> str:
+def percent(share: float) -> str:
+    """A place in a picture, as SVG has it."""
     return f"{share * 100:.2f}"
 
 
@@ -140,7 +141,7 @@ def _beside(apart: float) -> str:
     return next((f" {words}" for most, words in _CLOSE if apart < most), "")
 
 
-def _anchor(share: float) -> str:
+def anchor(share: float) -> str:
     """Names at the ends stay within the picture."""
     if share < _NEAR:
         return "at-begin"

@@ -54,12 +54,9 @@ def lanes_of(life: Life) -> list[Lane]:
     for event in life.events:
         if event.subscription and event.kind in _BARS:
             by_name.setdefault(event.subscription, []).append(event)
-    target = life.envelope.hbustarget if life.envelope is not None else ""
-    names = sorted({*by_name, *([target] if target else life.subscriptions)})
+    names = sorted({*by_name, *life.wanted})
     return [
-        Lane(name, [_bar(event, begin) for event in by_name.get(name, [])], waits=name not in by_name)
-        for name in names
-        if name in by_name or not target or name == target
+        Lane(name, [_bar(event, begin) for event in by_name.get(name, [])], waits=name not in by_name) for name in names
     ]
 
 

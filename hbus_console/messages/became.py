@@ -127,7 +127,7 @@ def open_of(messages: Sequence[LedgerMessage]) -> list[bool]:
         )
         for message in messages
     ]
-    return [fate.outcome in UNDECIDED for fate in outcomes(made)]
+    return [fate.outcome in UNDECIDED for fate in outcomes(made, later_ones_too=True)]
 
 
 def _only(group: str | None) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Finds messages that wait for their due time, as the ledger says, and that the store no longer has.
+"""Finds messages that wait for their due time, as the ledger says, and that the store lacks: lost, or cancelled.
 
 Nothing else would ever tell of them: what was not published is in no topic, and no subscription is past it.
 """
@@ -13,7 +13,7 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import F
 
-from engine.bus.delays import RedisDelays
+from engine.bus.delays import RedisDelays, Whereabouts
 from engine.bus.facts import Fact, batches
 from engine.core.clock import Clock, SystemClock
 from engine.core.facts import FactBatch
@@ -31,8 +31,9 @@ _log = structlog.get_logger(__name__)
 
 
 class DelayedEvidenceCheck:
-    """A duty: asks the delay path for each message that waits, over and over. What is missing is booked as ``lost``
-    for each subscription of its topic, and given to ``count`` after that.
+    """A duty: asks the delay path for each message that waits, over and over. What is missing is booked as ``lost``, or
+    ``cancelled`` where the delay path knows of that, for each subscription of its topic, and given to ``count`` after
+    that.
 
     ``newest_fact`` gives the id of the newest entry of the fact stream; raises ``Unavailable``.
     """
@@ -67,11 +68,11 @@ class DelayedEvidenceCheck:
         while self._clock.monotonic() - started < TICK_S:
             page = list(LedgerMessage.objects.filter(WAITS, pk__gt=self._after_id).order_by("pk")[:PAGE])
             self._after_id = page[-1].pk if len(page) == PAGE else 0
-            known = _known_lost(page)
+            known = _known(page)
             asked = [each for each in page if _name(each) not in known and each.pk not in self._missed]
-            held = self._delays().holds([_name(each) for each in asked])
+            stands = self._delays().standings([_name(each) for each in asked])
             now_ms = self._clock.now_ms()
-            missing = [each.pk for each, there in zip(asked, held, strict=True) if not there]
+            missing = [each.pk for each, how in zip(asked, stands, strict=True) if how is not Whereabouts.KEPT]
             self._missed |= dict.fromkeys(missing[: MOST_MISSED - len(self._missed)], now_ms)
             if not self._after_id:
                 return
@@ -79,13 +80,22 @@ class DelayedEvidenceCheck:
     def _judge(self, until_ms: int) -> None:
         """Those that nobody has told to be published, though all that was told meanwhile is booked."""
         due = [pk for pk, since_ms in self._missed.items() if since_ms < until_ms][:PAGE]
-        lost = list(LedgerMessage.objects.filter(WAITS, pk__in=due))
-        known, topics = _known_lost(lost), set(Topic.objects.values_list("name", flat=True))
-        lost = [each for each in lost if _name(each) not in known and each.topic in topics]
+        missed = list(LedgerMessage.objects.filter(WAITS, pk__in=due))
+        known, topics = _known(missed), set(Topic.objects.values_list("name", flat=True))
+        missed = [each for each in missed if _name(each) not in known and each.topic in topics]
+        # Once more: it may have been accepted anew since.
+        stands = self._delays().standings([_name(each) for each in missed])
+        lost = [each for each, how in zip(missed, stands, strict=True) if how is Whereabouts.GONE]
+        cancelled = [each for each, how in zip(missed, stands, strict=True) if how is Whereabouts.CANCELLED]
         groups: dict[str, list[str]] = {}
         for topic, group in Subscription.objects.values_list("topic__name", "group"):
             groups.setdefault(topic, []).append(group)
-        told = batches([self._told(each, group) for each in lost for group in groups.get(each.topic, [""])])
+        told = batches(
+            self._told(kind, each, group)
+            for kind, messages in (("lost", lost), ("cancelled", cancelled))
+            for each in messages
+            for group in groups.get(each.topic, [""])
+        )
         booking = Booking()
         booking.add(told)
         with transaction.atomic(using=LEDGER):
@@ -96,11 +106,14 @@ class DelayedEvidenceCheck:
             del self._missed[pk]
         if lost:
             _log.error("messages that waited for their time are gone from the store", count=len(lost))
+        if told:
             self._count(told)
+        # Booked: nobody misses them any more.
+        self._delays().forget_cancelled([_name(each) for each in cancelled])
 
-    def _told(self, message: LedgerMessage, group: str) -> Fact:
+    def _told(self, kind: str, message: LedgerMessage, group: str) -> Fact:
         return Fact(
-            "lost",
+            kind,
             self._clock.now_ms(),
             message.topic,
             subscription=group,
@@ -111,7 +124,7 @@ class DelayedEvidenceCheck:
             type=message.type,
             source=message.source,
             node=self._node,
-            detail="It waited for its due time.",
+            detail="" if kind == "cancelled" else "It waited for its due time.",
         )
 
 
@@ -120,8 +133,18 @@ def _name(message: LedgerMessage) -> tuple[str, str, str]:
     return message.topic, message.source, message.message_id
 
 
-def _known_lost(page: Sequence[LedgerMessage]) -> set[tuple[str, str, str]]:
+def _known(page: Sequence[LedgerMessage]) -> set[tuple[str, str, str]]:
+    """Those that are told to be lost or cancelled, and not to be accepted anew since."""
     ids = [each.message_id for each in page]
-    lost = LedgerEvent.objects.filter(message_id__in=ids, kind="lost")
-    told = set(lost.values_list("topic", "source", "message_id"))
-    return {_name(each) for each in page if told.intersection({_name(each), (each.topic, None, each.message_id)})}
+    told = LedgerEvent.objects.filter(message_id__in=ids, kind__in=("lost", "cancelled", "delayed"))
+    last: dict[tuple[str, str | None, str], str] = {}
+    for topic, source, message_id, kind in told.order_by("at_ms", "pk").values_list(
+        "topic", "source", "message_id", "kind"
+    ):
+        last[topic, source, message_id] = kind
+    return {
+        _name(each)
+        for each in page
+        # Without a source as long as a release before has told of it.
+        if (last.get(_name(each)) or last.get((each.topic, None, each.message_id), "delayed")) != "delayed"
+    }

@@ -33,6 +33,7 @@ def message_as_json(message: LedgerMessage, outcome: Outcome | None = None) -> d
             "skipped": sorted(outcome.skipped),
             "nobody_told": sorted(outcome.passed),
             "lost": sorted(outcome.lost),
+            "cancelled": sorted(outcome.cancelled),
             "retrying": sorted(outcome.retrying),
             "failed_attempts": outcome.failed,
             "published_again": outcome.published_again,

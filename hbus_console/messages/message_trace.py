@@ -22,6 +22,7 @@ from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.subjects import about
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.evidence.columns import texts
+from hbus_console.messages.became import meant_for_one
 from hbus_console.messages.by_event import off_index
 from hbus_console.messages.feature import PAYLOAD_READ
 from hbus_console.messages.models import LONGEST_ID, LONGEST_SOURCE, LedgerEvent, LedgerMessage, LedgerStack
@@ -30,6 +31,8 @@ from hbus_console.topics.payloads import MaskingRules, Payload, shown
 from hbus_console.topics.scopes import topic_filter
 from hbus_console.wiring import bus
 
+#: What is told of a message that waited for its time and will not come.
+_NEVER = ("lost", "cancelled")
 _clock = SystemClock()
 #: A message with more events than this shows the first ones and says how many there are.
 MOST_EVENTS = 500
@@ -39,7 +42,7 @@ MOST_NEIGHBOURS = 100
 #: Evidence is booked about a second after it happened; later than this after an id was made, nothing is on its way.
 YOUNG_MS = 60_000
 #: Acts on a message that its timeline shows.
-_ACTS = ("dead_letter.redrive", "dead_letter.discard", "payload.reveal")
+_ACTS = ("dead_letter.redrive", "dead_letter.edit", "dead_letter.discard", "payload.reveal")
 
 
 class NotYet(NotThere):
@@ -74,9 +77,16 @@ class Life:
     stacks: dict[str, str] = field(default_factory=dict)
     #: The topic's subscriptions, also those that have not handled it yet.
     subscriptions: list[str] = field(default_factory=list)
+    #: The only subscription that it is for, where it is a copy for one; empty: it is for all of its topic.
+    target: str = ""
     #: Further topics, of those the reader may see, that have a message of this id; and further sources in this topic.
     other_topics: list[str] = field(default_factory=list)
     other_sources: list[str] = field(default_factory=list)
+
+    @property
+    def wanted(self) -> list[str]:
+        """The subscriptions that are to handle it."""
+        return [self.target] if self.target else self.subscriptions
 
     @property
     def subject(self) -> Subject:
@@ -94,7 +104,13 @@ class Life:
     @property
     def had(self) -> bool:
         """Whether a subscription has had it, or nobody ever will."""
-        return any(event.subscription or event.kind == "lost" for event in self.events)
+        return self.will_not_come or any(event.subscription and event.kind not in _NEVER for event in self.events)
+
+    @property
+    def will_not_come(self) -> bool:
+        """Whether it was lost or cancelled, and not accepted anew since."""
+        told = [event.kind for event in self.events if event.kind in ("delayed", *_NEVER)]
+        return bool(told) and told[-1] in _NEVER
 
     @property
     def waits(self) -> bool:
@@ -103,10 +119,10 @@ class Life:
 
     @property
     def was_published(self) -> bool:
-        """Whether it came into its topic: what was lost before its time did not."""
+        """Whether it came into its topic: what was lost or cancelled before its time did not."""
         if self.entry is None or not self.entry.waits:
             return True
-        return any(event.subscription and event.kind != "lost" for event in self.events)
+        return any(event.subscription and event.kind not in _NEVER for event in self.events)
 
     @property
     def waiting_letters(self) -> list[DeadLetter]:
@@ -137,6 +153,11 @@ class Life:
     def lost_in(self) -> set[str]:
         """The subscriptions whose store no longer has it, and nobody told what became of it before."""
         return {event.subscription for event in self.events if event.kind == "lost"}
+
+    @property
+    def cancelled_in(self) -> set[str]:
+        """The subscriptions that it was meant for when it was cancelled, before its time came."""
+        return {event.subscription for event in self.events if event.kind == "cancelled"}
 
     @property
     def parked_in(self) -> set[str]:
@@ -216,12 +237,20 @@ def life(actor: Actor, message_id: str, topic_name: str = "", source: str = "") 
         other_sources=sorted({whose for topic, whose in everybodys if topic == topic_name} - {source}),
     )
     _read_envelope(actor, found)
+    found.target = _target(found)
     _relate(found, seen)
     had = {event.stack_id for event in found.events if event.stack_id}
     found.stacks = dict(LedgerStack.objects.filter(stack_id__in=had).values_list("stack_id", "text")) if had else {}
     if topic is not None:
         found.subscriptions = sorted(topic.subscriptions.values_list("group", flat=True))
     return found
+
+
+def _target(found: Life) -> str:
+    """By its envelope or, where that lies nowhere any more, by what it was made of."""
+    if found.envelope is not None:
+        return found.envelope.hbustarget
+    return meant_for_one([found.entry]).get(found.entry.identity, "") if found.entry is not None else ""
 
 
 def _is_young(message_id: str) -> bool:
@@ -323,6 +352,8 @@ def _not_in_its_log(found: Life) -> str:
     """Why its topic's log need not be asked."""
     if found.waits:
         return "It waits for its due time; its payload is with the delay path."
+    if found.cancelled_in and not found.was_published:
+        return "It was cancelled while it waited for its due time, and its payload with it."
     if any(event.kind == "lost" for event in found.events):
         return "It was lost with what its store held; what happened to it before is still known."
     return ""

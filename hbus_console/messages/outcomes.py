@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 
 from django.conf import settings
-from django.db.models import Min
+from django.db.models import Max, Min
 
 from engine.bus.subjects import subscription_subject
 from engine.core.clock import to_datetime
 from hbus_console.deadletters.models import DeadLetter
-from hbus_console.messages.models import LedgerEvent, LedgerMessage
+from hbus_console.messages.checking import SKEW_MS
+from hbus_console.messages.models import LagSample, LedgerEvent, LedgerMessage
 from hbus_console.messages.reach import id_ends
 from hbus_console.operations.models import UNDECIDED, OperationItem
 from hbus_console.operations.outcomes import Fate, Made
@@ -22,7 +23,7 @@ Outcome = OperationItem.Outcome
 _SAID = {
     Outcome.SETTLED: ("settled", "deduplicated"),
     Outcome.DEAD: ("dead",),
-    Outcome.UNHANDLED: ("expired", "skipped", "lost"),
+    Outcome.UNHANDLED: ("expired", "skipped", "cancelled", "lost"),
     Outcome.UNKNOWN: ("passed",),
     Outcome.RETRYING: ("retried",),
 }
@@ -33,6 +34,7 @@ _WORST = (*UNDECIDED, Outcome.DEAD, Outcome.UNKNOWN, Outcome.UNHANDLED, Outcome.
 _UNHANDLED = {
     "expired": "expired before it was handled",
     "skipped": "skipped by a person",
+    "cancelled": "cancelled before its time came",
     "lost": "the store no longer has it, and nobody told what became of it before",
 }
 
@@ -42,19 +44,22 @@ Pair = tuple[str, str]
 Place = tuple[str, str, str]
 
 
-def outcomes(made: Sequence[Made]) -> list[Fate]:
+def outcomes(made: Sequence[Made], *, later_ones_too: bool = False) -> list[Fate]:
     """What became of each message of ``made``, in its place.
+
+    ``later_ones_too``: also in subscriptions that were made after it and, by the last sample of their lag, may have it
+    before them, as one that began at the beginning has.
 
     A message for one subscription has the outcome that it has there; one for its whole topic is decided when all
     subscriptions that were there before it are done with it. Its ``source`` among the facets tells it from what others
     publish under its id; without one, as of operations of releases before, all of that id is taken for it.
     """
-    evidence = _Evidence(made)
+    evidence = _Evidence(made, later_ones_too=later_ones_too)
     return [evidence.fate(each) for each in made]
 
 
 class _Evidence:
-    def __init__(self, made: Sequence[Made]) -> None:
+    def __init__(self, made: Sequence[Made], *, later_ones_too: bool) -> None:
         ids = {each.subject.name for each in made}
         topics = {each.subject.namespace for each in made}
         #: By the source they were told with; ``None``: without one.
@@ -69,6 +74,10 @@ class _Evidence:
         rows = Subscription.objects.filter(topic__name__in=topics).values_list("topic__name", "group", "created_at")
         self._since: Mapping[Pair, datetime] = {(topic, group): since for topic, group, since in rows}
         self._trimmed_before = _trimmed_before()
+        earliest = min((each.at for each in made), default=None)
+        later = {pair for pair, since in self._since.items() if earliest is not None and since > earliest}
+        #: Of those made after a message: since when what waits for them was published; ``None``: nobody knows.
+        self._later: Mapping[Pair, datetime | None] = _waits_since(later) if later_ones_too and later else {}
 
     def _tell(self, place: Sequence[str], source: str | None, kind: str) -> None:
         topic, message_id, group = place
@@ -84,11 +93,21 @@ class _Evidence:
         topic = made.subject.namespace
         if group := made.facets.get("subscription", ""):
             return self._in_one(made, topic, group)
-        groups = sorted(group for (name, group), since in self._since.items() if name == topic and since <= made.at)
+        groups = sorted(
+            group
+            for (name, group), since in self._since.items()
+            if name == topic and (since <= made.at or self._may_wait((name, group), made))
+        )
         found = [self._in_one(made, topic, group) for group in groups]
         if not found:
             return Fate(Outcome.UNHANDLED, f"nobody is subscribed to {topic}")
         return min(found, key=lambda each: _WORST.index(each.outcome))
+
+    def _may_wait(self, pair: Pair, made: Made) -> bool:
+        if pair not in self._later:
+            return False
+        since = self._later[pair]
+        return since is None or made.at >= since
 
     def _in_one(self, made: Made, topic: str, group: str) -> Fate:
         seen = self._seen(made, topic, group)
@@ -111,6 +130,22 @@ class _Evidence:
         if self._trimmed_before is not None and made.unseen_since < self._trimmed_before:
             return "the ledger no longer reaches back to it"
         return ""
+
+
+def _waits_since(pairs: Collection[Pair]) -> dict[Pair, datetime | None]:
+    """Of those of ``pairs`` for which anything may wait: when the oldest of it was published at the earliest."""
+    newest = LagSample.objects.aggregate(newest=Max("at_ms"))["newest"]
+    # One tick of the sampler stamps all its rows with the same instant.
+    rows = LagSample.objects.filter(at_ms=newest, topic__in={topic for topic, _ in pairs})
+    sampled = {(row.topic, row.subscription): row for row in rows}
+    found: dict[Pair, datetime | None] = {}
+    for pair in pairs:
+        row = sampled.get(pair)
+        if row is None or (row.waiting is None and row.oldest_ms is None):
+            found[pair] = None
+        elif row.oldest_ms is not None:
+            found[pair] = to_datetime(max(0, row.oldest_ms - SKEW_MS))
+    return found
 
 
 def _trimmed_before() -> datetime | None:

@@ -107,6 +107,8 @@ class Outcome:
     passed: set[str] = field(default_factory=set)
     #: The store no longer has it there, and nobody told what became of it before.
     lost: set[str] = field(default_factory=set)
+    #: It was cancelled before it could come there.
+    cancelled: set[str] = field(default_factory=set)
     #: How often it was published again under the same idempotency key, and not stored.
     published_again: int = 0
     #: How often it was delivered again to each subscription whose inbox had seen it.
@@ -115,7 +117,8 @@ class Outcome:
     @property
     def decided(self) -> bool:
         """Whether any subscription is done with it."""
-        return bool(self.settled or self.dead or self.expired or self.skipped or self.passed or self.lost)
+        done = self.settled or self.dead or self.expired or self.skipped or self.passed or self.lost
+        return bool(done or self.cancelled)
 
 
 @dataclass(frozen=True)
@@ -160,10 +163,11 @@ def outcomes(messages: Sequence[LedgerMessage]) -> dict[Identity, Outcome]:
             if source in (None, identity[2]):
                 _count(found[identity], kind, subscription, times)
     for outcome in found.values():
-        # Its consumer told after all.
+        # Its consumer told after all, or it was accepted anew.
         ended = outcome.settled | outcome.dead | outcome.expired | outcome.skipped
         outcome.passed -= ended
         outcome.lost -= ended
+        outcome.cancelled -= ended
         outcome.retrying -= ended | outcome.passed | outcome.lost
     return found
 

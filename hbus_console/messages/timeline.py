@@ -13,6 +13,9 @@ from hbus_console.audit.models import AuditEntry
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.messages.message_trace import Life
 from hbus_console.messages.models import LedgerEvent
+from hbus_console.messages.outcomes import outcomes
+from hbus_console.operations.models import UNDECIDED
+from hbus_console.operations.outcomes import Made
 from hbus_console.ui.formats import clock, counted, duration
 
 
@@ -68,8 +71,8 @@ def _birth(life: Life) -> Iterator[Moment]:
         notes.append(f"sequence {message.sequence}")
     if entry.stored_us:
         notes.append(f"stored in {duration(entry.stored_us)}")
-    if message is not None and message.hbustarget:
-        notes.append(f"for {message.hbustarget} alone")
+    if life.target:
+        notes.append(f"for {life.target} alone")
     if entry.due_ms:
         late_ms = entry.published_ms - entry.due_ms
         notes.append("on time" if late_ms < 1_000 else f"{duration(late_ms * 1000)} after it was due")
@@ -188,7 +191,8 @@ def _decisions(life: Life) -> Iterator[Moment]:
             continue
         at_ms = round(letter.decided_at.timestamp() * 1000)
         redriven = letter.state == DeadLetter.State.REDRIVEN
-        entry = entries.get(("dead_letter.redrive" if redriven else "dead_letter.discard", letter.pk))
+        asked = ("dead_letter.redrive", "dead_letter.edit") if redriven else ("dead_letter.discard",)
+        entry = next((entry for action in asked if (entry := entries.get((action, letter.pk)))), None)
         yield Moment(
             at_ms,
             "act",
@@ -237,8 +241,15 @@ def _fate(life: Life, letter: DeadLetter) -> str:
             return f"settled by {event.subscription} at attempt {event.attempt}{spent}"
         if event.kind == "dead":
             return f"dead in {event.subscription} again after {counted(event.attempt, 'attempt')}"
-    if events:
-        return f"{counted(len(events), 'attempt')} failed so far"
+    if letter.copy is not None and letter.decided_at is not None:
+        facets = {"subscription": letter.subscription, "source": letter.source}
+        (ended,) = outcomes([Made(letter.copy, letter.decided_at, letter.decided_at, facets)])
+        if ended.outcome not in UNDECIDED:
+            return ended.detail or str(ended.outcome.label).lower()
+    if events and events[-1].kind == "parked":
+        return f"set aside with its key in {letter.subscription}"
+    if failed := sum(event.kind == "retried" for event in events):
+        return f"{counted(failed, 'attempt')} failed so far"
     return f"waits for {letter.subscription}"
 
 

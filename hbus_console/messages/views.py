@@ -22,7 +22,7 @@ from hbus_console.access.web import actor, console_view, field_errors
 from hbus_console.deadletters.feature import DEAD_LETTER_REDRIVE
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.messages import attempt_chart as lanes
-from hbus_console.messages import browsing, graph, search, services
+from hbus_console.messages import browsing, graph, in_log, search, services
 from hbus_console.messages import export as evidence
 from hbus_console.messages.became import open_of
 from hbus_console.messages.feature import PAYLOAD_REVEAL
@@ -96,13 +96,24 @@ def message(request: HttpRequest, message_id: str) -> HttpResponse:
     except NotYet:
         if asks_again:
             return HttpResponse(status=204)
-        return render(request, "messages/young.html", {"nav": "messages", "message_id": message_id}, status=202)
-    except NotThere:
+        return render(request, "messages/young.html", _only_in_log(request, message_id), status=202)
+    except NotThere as unknown:
         if not asks_again:
-            raise
+            page = _only_in_log(request, message_id)
+            if page["in_log"] is None or not page["in_log"].stored:
+                raise
+            return render(request, "messages/young.html", {**page, "unknown": unknown}, status=404)
         shown = HttpResponse(status=404)
     # Whatever the answer has become, the browser loads it as a page of its own.
     return HttpResponse(headers={"HX-Refresh": "true"}) if asks_again else shown
+
+
+def _only_in_log(request: HttpRequest, message_id: str) -> dict[str, Any]:
+    """A page of a message that no evidence tells of (yet): whether it is stored its topic's log says, where one is
+    named."""
+    topic = request.GET.get("topic", "")
+    found = in_log.look(actor(request), topic, message_id) if topic else None
+    return {"nav": "messages", "message_id": message_id, "in_log": found}
 
 
 @require_POST
@@ -148,7 +159,9 @@ def _from_ledger(request: HttpRequest, who_asks: Actor, query: search.Query) -> 
     found = search.search(who_asks, query, request.GET.get("cursor", ""))
     rows = rows_of(found.messages)
     order = f"last {query.order}" if query.by_event else "newest"
-    shown = f"{counted(len(rows), 'message')}, {order} first" if rows else ""
+    # How many there are in all nobody has counted: that would be to read them.
+    here = " on this page" if found.next_cursor or request.GET.get("cursor") else ""
+    shown = f"{counted(len(rows), 'message')}{here}, {order} first" if rows else ""
     if found.judged is not None:
         shown = " · ".join(filter(None, [shown, f"{num(found.judged)} looked at"]))
     asked = request.GET.copy()
@@ -248,7 +261,7 @@ def _told(found: Life) -> Iterator[tuple[Moment, str, int]]:
 
 def _badges(found: Life) -> Iterator[tuple[str, str]]:
     """(tone, words) beside the title: how it stands."""
-    parts = len(_wanted(found))
+    parts = len(found.wanted)
     waiting = {letter.subscription for letter in found.waiting_letters}
     redriven = [letter for letter in found.letters if letter.state == DeadLetter.State.REDRIVEN]
     discarded = [letter for letter in found.letters if letter.state == DeadLetter.State.DISCARDED]
@@ -281,16 +294,12 @@ def _ended(found: Life) -> tuple[str, str] | None:
     for tone, words, places in (
         ("ok", "settled", found.settled_in),
         ("act", "skipped", found.skipped_in),
+        ("act", "cancelled", found.cancelled_in),
         ("warn", "expired", found.expired_in),
         ("warn", "nobody told", found.passed_in),
         ("bad", "lost", found.lost_in),
     ):
         done |= places
-        if done >= set(_wanted(found)):
+        if done >= set(found.wanted):
             return tone, words
     return None
-
-
-def _wanted(found: Life) -> list[str]:
-    target = found.envelope.hbustarget if found.envelope is not None else ""
-    return [target] if target else found.subscriptions

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -170,14 +170,20 @@ class ItemOut(msgspec.Struct):
     at: datetime
 
 
-def operation_out(row: Operation) -> dict[str, Any]:
-    """An operation as it is shown."""
-    return _out(row, reading.sentences([row]))
+def operation_out(actor: Actor, row: Operation) -> dict[str, Any]:
+    """An operation as it is shown to ``actor``."""
+    return operations_out(actor, [row])[0]
 
 
-def _out(row: Operation, sentences: Mapping[int, str]) -> dict[str, Any]:
+def operations_out(actor: Actor, rows: Sequence[Operation]) -> list[dict[str, Any]]:
+    """Likewise several: a fixed number of queries."""
+    sentences, specs = reading.sentences(rows), services.specs_for(actor, rows)
+    return [_out(row, sentences.get(row.pk, ""), specs[row.pk]) for row in rows]
+
+
+def _out(row: Operation, sentence: str, spec: Mapping[str, Any]) -> dict[str, Any]:
     topic = namespace_as_topic(kind_named(row.kind).works_on, row.namespace)
-    told = {"subject": str(row.subject), "topic": topic, "outcome": sentences.get(row.pk, "")}
+    told = {"subject": str(row.subject), "spec": spec, "topic": topic, "outcome": sentence}
     return {**fields_of(row, OperationOut, *told), **told}
 
 
@@ -250,9 +256,7 @@ class Operations(ApiView):
             rows = rows.filter(state=state)
         answer = self.page(rows, lambda row: row)
         # What became of them is asked for all of the page together.
-        found = answer.data["results"]
-        told = reading.sentences(found)
-        answer.data["results"] = [_out(row, told) for row in found]
+        answer.data["results"] = operations_out(self.actor, answer.data["results"])
         return answer
 
     @extend_schema(
@@ -277,7 +281,8 @@ class Operations(ApiView):
             first=body.first,
             horizon=body.horizon,
         )
-        shown = {"new": started.new, "sentence": started.sentence, "operation": operation_out(started.operation)}
+        told = operation_out(self.actor, started.operation)
+        shown = {"new": started.new, "sentence": started.sentence, "operation": told}
         return Response(shown, status=status.HTTP_201_CREATED if started.new else status.HTTP_200_OK)
 
 
@@ -302,7 +307,7 @@ class OneOperation(ApiView):
         operation_id="operations_read", summary="One operation", tags=["operations"], responses=answers(OperationOut)
     )
     def get(self, request: Request, operation_id: int) -> Response:
-        return Response(operation_out(services.operation(self.actor, operation_id)))
+        return Response(operation_out(self.actor, services.operation(self.actor, operation_id)))
 
 
 class Items(ApiView):
@@ -335,7 +340,8 @@ class Pause(ApiView):
         responses=answers(OperationOut),
     )
     def post(self, request: Request, operation_id: int) -> Response:
-        return Response(operation_out(services.pause(self.actor, operation_id, read(request, ReasonBody).reason)))
+        moved = services.pause(self.actor, operation_id, read(request, ReasonBody).reason)
+        return Response(operation_out(self.actor, moved))
 
 
 class Resume(ApiView):
@@ -347,7 +353,8 @@ class Resume(ApiView):
         responses=answers(OperationOut),
     )
     def post(self, request: Request, operation_id: int) -> Response:
-        return Response(operation_out(services.resume(self.actor, operation_id, read(request, ReasonBody).reason)))
+        moved = services.resume(self.actor, operation_id, read(request, ReasonBody).reason)
+        return Response(operation_out(self.actor, moved))
 
 
 class Cancel(ApiView):
@@ -359,7 +366,8 @@ class Cancel(ApiView):
         responses=answers(OperationOut),
     )
     def post(self, request: Request, operation_id: int) -> Response:
-        return Response(operation_out(services.cancel(self.actor, operation_id, read(request, ReasonBody).reason)))
+        moved = services.cancel(self.actor, operation_id, read(request, ReasonBody).reason)
+        return Response(operation_out(self.actor, moved))
 
 
 urlpatterns = [

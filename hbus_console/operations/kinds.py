@@ -110,6 +110,8 @@ class Plan:
     #: What other operations have of the choice, which is not in ``total``. ``None`` where the kind cannot tell: then
     #: the same words under way are the same work.
     taken: Sequence[Taken] | None = None
+    #: It costs too much to be told anew whenever something moves: its page stands still, and says from when it is.
+    dear: bool = False
 
 
 @dataclass(frozen=True)

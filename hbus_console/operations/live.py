@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from django.db.models import Q
+
 from engine.core.subject import Subject
 from hbus_console.access.scopes import scopes_q
-from hbus_console.operations.models import Operation
+from hbus_console.operations.models import ACTIVE, Operation
 from hbus_console.ui.live import LiveCells
 
+State = Operation.State
 #: Operations looked at beside those under way.
 LATEST = 50
 #: What is told of one: everything but what was asked and where it reads on.
@@ -14,9 +17,11 @@ _TOLD = [field.attname for field in Operation._meta.concrete_fields if field.nam
 
 
 def cells(now_ms: int, scopes: tuple[str, ...]) -> LiveCells:
-    """The newest operations in ``scopes``, and all of them that have not ended: two queries."""
+    """The newest operations in ``scopes``, and all of them that may still change: two queries."""
     seen = Operation.objects.filter(scopes_q(scopes, "namespace"))
-    active = seen.filter(state__in=("queued", "running", "paused"))
+    moving = Q(state__in=(*ACTIVE, State.SETTLING))
+    # What was ended in the midst of it is followed as well.
+    active = seen.filter(moving | Q(state__in=(State.CANCELLED, State.FAILED), copies__gt=0, decided_at=None))
     columns = ("pk", "namespace", *_TOLD)
     rows = [*seen.order_by("-pk").values_list(*columns)[:LATEST], *active.values_list(*columns)]
     marks = {str(Subject("operation", namespace, str(pk))): tuple(map(str, told)) for pk, namespace, *told in rows}

@@ -87,6 +87,10 @@ class Operation(models.Model):
     ended_at = models.DateTimeField(null=True)
     #: When a step was last committed.
     moved_at = models.DateTimeField(null=True)
+    #: When the first step was committed since it was begun or resumed, and how many things had a result with that: its
+    #: speed is counted from there. ``None`` where it was begun before these were kept.
+    went_at = models.DateTimeField(null=True)
+    went_from = models.PositiveBigIntegerField(default=0)
 
     class Meta:
         ordering = ["-pk"]

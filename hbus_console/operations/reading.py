@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from django.db.models import QuerySet
@@ -145,15 +145,15 @@ def items(found: QuerySet[OperationItem], result: str, cursor: str, outcome: str
     return _page(found.order_by("-pk")[: PAGE + 1])
 
 
-def pace(operation: Operation, now: datetime) -> Speed:
-    """From the start to the last step."""
-    if operation.started_at is None:
+def pace(operation: Operation) -> Speed:
+    """Since it was begun or last resumed, up to the last step: how long it was held says nothing of its speed."""
+    if operation.went_at is None or operation.moved_at is None:
         return Speed(None, None)
-    until = operation.ended_at or operation.moved_at or now
-    seconds = (until - operation.started_at).total_seconds()
-    if seconds <= 0 or not operation.handled:
+    seconds = (operation.moved_at - operation.went_at).total_seconds()
+    handled = operation.handled - operation.went_from
+    if seconds <= 0 or handled <= 0:
         return Speed(None, None)
-    per_s = operation.handled / seconds
+    per_s = handled / seconds
     rest = operation.total - operation.handled
     left = timedelta(seconds=rest / per_s) if operation.state == Operation.State.RUNNING and rest > 0 else None
     return Speed(per_s, left)

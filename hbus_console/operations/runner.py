@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 import structlog
-from django.db import DatabaseError, transaction
+from django.db import transaction
 from django.db.models import F
 
 from engine.core.clock import Clock, SystemClock, to_datetime
@@ -15,6 +16,7 @@ from engine.core.errors import HbusError, Unavailable
 from engine.core.pacing import Pace
 from hbus_console.access.permissions import SYSTEM
 from hbus_console.audit.services import record
+from hbus_console.database import is_away
 from hbus_console.operations.kinds import Step, Task, kind_named
 from hbus_console.operations.models import UNDECIDED, Operation, OperationItem, OperationPlace
 from hbus_console.operations.outcomes import tells
@@ -67,20 +69,8 @@ class OperationRunner:
             step = self._step(operation, room)
         except _Fenced:
             return False
-        except (Unavailable, DatabaseError) as error:
-            # Nothing was done; it is tried again with the next tick.
-            self._say(operation, words_of(error))
-            return False
-        except HbusError as error:
-            self._fail(operation, words_of(error))
-            return False
         except Exception as error:  # noqa: BLE001 - a kind's own fault must not end the duty
-            _log.exception("a step of an operation broke", operation=operation.pk, kind=operation.kind)
-            self._tries[operation.pk] = self._tries.get(operation.pk, 0) + 1
-            if self._tries[operation.pk] >= TRIES:
-                self._fail(operation, text_of(error))
-            else:
-                self._say(operation, f"{text_of(error)}; it is tried again")
+            self._broke(operation, error)
             return False
         self._tries.pop(operation.pk, None)
         if operation.pk in self._paces:
@@ -89,6 +79,22 @@ class OperationRunner:
             self._paces.pop(operation.pk, None)
         # A step that found nothing to do yet, such as one that waits, is not repeated at once.
         return not step.finished and bool(step.items or step.scanned)
+
+    def _broke(self, operation: Operation, error: Exception) -> None:
+        """A step was not done, and left nothing behind."""
+        if isinstance(error, Unavailable) or is_away(error):
+            # It is tried again with the next tick.
+            self._say(operation, words_of(error))
+            return
+        if isinstance(error, HbusError):
+            self._fail(operation, words_of(error))
+            return
+        _log.error("a step of an operation broke", exc_info=error, operation=operation.pk, kind=operation.kind)
+        self._tries[operation.pk] = self._tries.get(operation.pk, 0) + 1
+        if self._tries[operation.pk] >= TRIES:
+            self._fail(operation, text_of(error))
+        else:
+            self._say(operation, f"{text_of(error)}; it is tried again")
 
     def _room(self, operation: Operation) -> int:
         """How many messages it may touch now, at most a step's worth."""
@@ -145,6 +151,7 @@ class OperationRunner:
                 last_error="",
                 moved_at=now,
                 started_at=operation.started_at or now,
+                **(_sets_out(operation, step, now) if operation.state == State.QUEUED else {}),
                 ended_at=now if step.finished else None,
             )
             if step.finished:
@@ -221,6 +228,13 @@ def _until_held(operation: Operation) -> int:
     if left <= 0 or 0 < operation.total <= operation.first:
         return 0
     return left
+
+
+def _sets_out(operation: Operation, step: Step, now: datetime) -> dict[str, Any]:
+    """From where its speed is counted. Of the first step nobody knows how long it took, and it may be a second's worth
+    at once.
+    """
+    return {"went_at": now, "went_from": operation.handled + len(step.items)}
 
 
 def _keep_places(operation: Operation, step: Step) -> None:

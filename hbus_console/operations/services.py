@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any, NamedTuple
 
 from django.db import IntegrityError, transaction
@@ -211,7 +211,8 @@ def _start(wanted: _Wanted, at_ms: int) -> Started:
             after={
                 "kind": kind.name,
                 "title": made.title,
-                "spec": asked,
+                # Its readers are others than the one who asked.
+                "spec": _shown_spec(asked),
                 "rate_per_s": rate_per_s,
                 "total": made.total,
                 **({"first": first} if first else {}),
@@ -265,6 +266,22 @@ def shown_of(actor: Actor, taken: Sequence[Taken]) -> list[tuple[Taken, bool]]:
     return [(each, each.operation.pk in own) for each in taken]
 
 
+def specs_for(actor: Actor, found: Sequence[Operation]) -> dict[int, dict[str, Any]]:
+    """What each of ``found`` was asked to do, by its number. Of others that it names those that ``actor`` may not see
+    are told without their numbers, as in its dry run.
+    """
+    named = {each["operation"] for operation in found for each in operation.spec.get("left_to", ())}
+    seen = set(operations(actor).filter(pk__in=named).values_list("pk", flat=True)) if named else set()
+    return {operation.pk: _shown_spec(operation.spec, seen) for operation in found}
+
+
+def _shown_spec(spec: Mapping[str, Any], seen: Collection[int] = ()) -> dict[str, Any]:
+    if "left_to" not in spec:
+        return dict(spec)
+    left = [each if each["operation"] in seen else {"letters": each["letters"]} for each in spec["left_to"]]
+    return {**spec, "left_to": left}
+
+
 def items(actor: Actor, found: Operation) -> QuerySet[OperationItem]:
     """The results of ``found`` in namespaces that ``actor`` may see."""
     scopes = visible_scopes(actor)
@@ -281,11 +298,6 @@ def may_steer(actor: Actor, found: Operation) -> bool:
     action = kind_named(found.kind).action
     own = visible_scopes(actor, action)
     return all(any(contains(outer, inner) for outer in own) for inner in reach(found, action))
-
-
-def now() -> datetime:
-    """The time, for the pages."""
-    return to_datetime(_clock.now_ms())
 
 
 def _move(

@@ -85,14 +85,14 @@ def operation(request: HttpRequest, operation_id: int) -> HttpResponse:
         "kind": kind,
         "missing": missing,
         "things": subject_kind(kind.works_on),
-        "spec": json_to_send(found.spec),
+        "spec": json_to_send(services.specs_for(who, [found])[found.pk]),
         "items": reading.items(items, result, request.GET.get("cursor", ""), outcome),
         "became": reading.sentences([found]).get(found.pk, ""),
         "result": result,
         "results": OperationItem.Result.values,
         "outcome": outcome,
         "outcomes": OperationItem.Outcome.values,
-        "pace": reading.pace(found, services.now()),
+        "pace": reading.pace(found),
         "held_itself": reading.held_itself(found),
         "may_steer": services.may_steer(who, found),
         "may_audit": allows(who, AUDIT_READ, found.namespace) if found.namespace else sees_all(who),
@@ -245,7 +245,7 @@ def _unbounded_last(rate: int) -> float:
 def _spec(text: str) -> dict[str, Any]:
     try:
         spec = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         spec = None
     if not isinstance(spec, dict):
         raise BadInput("What was chosen is unreadable.", remedy="Choose again.", field="spec")

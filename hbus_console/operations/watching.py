@@ -182,9 +182,10 @@ def _tell_places(operation: Operation, look: _Look) -> None:
     for (place, outcome), count in look.waits.items():
         if place:
             found.setdefault(place, {})["retrying" if outcome == Outcome.RETRYING else "waiting"] = count
-    operation.places.exclude(waiting=0, retrying=0).exclude(place__in=list(found)).update(waiting=0, retrying=0)
-    most = sorted(found.items(), key=lambda each: -sum(each[1].values()))[:MOST_PLACES]
-    for place, counts in most:
+    most = dict(sorted(found.items(), key=lambda each: -sum(each[1].values()))[:MOST_PLACES])
+    # Also what waits and is not told by its name any more: it would keep the count that it had then.
+    operation.places.exclude(waiting=0, retrying=0).exclude(place__in=list(most)).update(waiting=0, retrying=0)
+    for place, counts in most.items():
         values = {"waiting": counts.get("waiting", 0), "retrying": counts.get("retrying", 0)}
         OperationPlace.objects.update_or_create(operation=operation, place=place, defaults=values)
 

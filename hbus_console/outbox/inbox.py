@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from django.db import connection, transaction
 
 from hbus_console.database import fresh_connections
+from hbus_console.outbox.fitting import fitting
 from hbus_console.outbox.models import InboxEntry
 
 _INSERT = (
@@ -40,7 +41,9 @@ class DjangoInbox:
 
 def _enter(subscription: str, source: str, message_id: str) -> bool:
     with connection.cursor() as cursor:
-        cursor.execute(_INSERT, [subscription, source, message_id, time.time_ns() // 1_000_000])
+        # Whoever writes into a store may write any name.
+        names = [subscription, fitting(source, 300), fitting(message_id, 64)]
+        cursor.execute(_INSERT, [*names, time.time_ns() // 1_000_000])
         return bool(cursor.rowcount == 1)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 import msgspec
@@ -11,9 +12,12 @@ import structlog
 from django.db.models import F
 
 from engine.bus import message as envelope
+from engine.bus.at_carriers import AtCarriers
 from engine.bus.errors import MalformedEnvelope, PublishRefused
 from engine.bus.message import Message
 from engine.bus.producer import Producer, Receipt
+from engine.bus.ways import Way
+from engine.core.clock import Clock, SystemClock
 from engine.core.error_text import words_of
 from engine.core.errors import HbusError, Unavailable
 from hbus_console.outbox.models import OutboxMessage
@@ -32,81 +36,82 @@ class OutboxRelay:
     """A keeper duty; it must run in one place at a time, under its lease.
 
     A message the store did not take stays and blocks its key until it is taken; one the bus refuses for good is
-    marked ``refused_at``, stays visible, and lets the others pass. A crash after publishing and before deleting
-    publishes again under the same idempotency key, which the bus does not store twice.
+    marked ``refused_at``, stays visible, and lets the others pass. What goes to one store waits for no other that
+    hangs. A crash after publishing and before deleting publishes again under the same idempotency key, which the bus
+    does not store twice.
     """
 
     name = "outbox-relay"
     interval_s = 0.05
 
     def __init__(
-        self, producer: Callable[[], Producer], store: Callable[[], redis.Redis], *, wait_s: float = 1.0
+        self,
+        producer: Callable[[], Producer],
+        store: Callable[[], redis.Redis],
+        *,
+        wait_s: float = 1.0,
+        clock: Clock | None = None,
     ) -> None:
         self._producer = producer
         self._store = store
         self._wait_s = wait_s
+        self._at = AtCarriers(clock or SystemClock())
+        #: By carrier what is on its way there, or was, and is not booked yet.
+        self._flights: dict[str, _Flight] = {}
 
     def tick(self) -> None:
         """Publish what waits; with nothing waiting, rest until woken or for ``wait_s`` seconds.
 
         Raises ``Unavailable`` when the store took nothing.
         """
-        stored, failed = self._relay()
-        if failed:
-            raise Unavailable(f"{counted(len(failed), 'message waits', 'messages wait')} in the outbox: {failed[0]}")
-        if not stored:
+        turn = _Turn()
+        self._land(turn)
+        for rows in _pages(self._flying()):
+            for wave in _waves([row for row in rows if turn.is_free(row)]):
+                self._publish([row for row in wave if turn.is_free(row)], turn)
+            if turn.errors and not turn.stored:
+                break
+        if turn.errors:
+            waiting = counted(len(turn.errors), "message waits", "messages wait")
+            raise Unavailable(f"{waiting} in the outbox: {turn.errors[0]}")
+        if not turn.stored:
             self._rest()
 
-    def _relay(self) -> tuple[int, list[str]]:
-        stored, errors = 0, []
-        blocked: set[tuple[str, str]] = set()
-        for rows in _pages():
-            for wave in _waves([row for row in rows if (row.topic, row.key) not in blocked]):
-                free = [row for row in wave if not row.key or (row.topic, row.key) not in blocked]
-                done, failed = self._publish(free)
-                stored += done
-                for row, error in failed:
-                    errors.append(words_of(error))
-                    if row.key:
-                        blocked.add((row.topic, row.key))
-            if errors and not stored:
-                break
-        return stored, errors
-
-    def _publish(self, rows: Sequence[OutboxMessage]) -> tuple[int, list[tuple[OutboxMessage, HbusError]]]:
-        """Publish rows whose order among each other does not matter; returns how many left, and what failed."""
-        stored: list[int] = []
-        failed: list[tuple[OutboxMessage, HbusError]] = []
+    def _publish(self, rows: Sequence[OutboxMessage], turn: _Turn) -> None:
+        """Publish rows whose order among each other does not matter."""
         by_topic: dict[tuple[str, str], list[OutboxMessage]] = {}
         for row in rows:
             by_topic.setdefault((row.topic, row.incarnation), []).append(row)
+        flights: dict[str, _Flight] = {}
         for (topic, incarnation), group in by_topic.items():
-            for row, answer in zip(group, self._send(topic, incarnation, group), strict=True):
-                if isinstance(answer, Receipt):
-                    stored.append(row.pk)
-                elif isinstance(answer, PublishRefused):
-                    _refuse(row, answer)
-                else:
-                    failed.append((row, answer))
-        OutboxMessage.objects.filter(pk__in=stored).delete()
-        if failed:
-            OutboxMessage.objects.filter(pk__in=[row.pk for row, _ in failed]).update(
-                attempts=F("attempts") + 1, last_error=words_of(failed[0][1], 500)
-            )
-        return len(stored), failed
+            try:
+                # Here, and not on the carrier's thread: the rules of topics may have to be read from the database.
+                way = self._producer().way(topic, meant=incarnation)
+            except HbusError as error:
+                # An unknown or ownerless topic is refused as a whole; every message shares its answer.
+                _book([(row, error) for row in group], turn)
+            else:
+                flights.setdefault(way.carrier, _Flight()).groups.append((way, group))
+        for carrier, flight in flights.items():
+            if self._at.begin(carrier, flight.send):
+                self._flights[carrier] = flight
+            else:
+                # Whatever hangs there is of other topics.
+                turn.hung |= flight.topics
+        self._at.wait()
+        self._land(turn)
+        turn.hung |= self._flying()
 
-    def _send(self, topic: str, incarnation: str, rows: Sequence[OutboxMessage]) -> Sequence[Receipt | HbusError]:
-        read = [_read(row) for row in rows]
-        ready = [(message, row) for message, row in zip(read, rows, strict=True) if isinstance(message, Message)]
-        answers: Sequence[Receipt | HbusError]
-        try:
-            messages, keys = [message for message, _ in ready], [row.idempotency_key for _, row in ready]
-            answers = self._producer().send(topic, messages, idempotency_keys=keys, meant=incarnation)
-        except HbusError as error:
-            # An unknown or ownerless topic is refused as a whole; every message shares its answer.
-            answers = [error] * len(ready)
-        left = iter(answers)
-        return [next(left) if isinstance(message, Message) else message for message in read]
+    def _land(self, turn: _Turn) -> None:
+        """Book what has come of all flights that are over."""
+        for carrier in [each for each in self._flights if self._at.is_over(each)]:
+            _book(self._flights.pop(carrier).answers, turn)
+        for error in self._at.failures():
+            if not isinstance(error, HbusError):
+                raise error
+
+    def _flying(self) -> set[str]:
+        return {topic for flight in self._flights.values() for topic in flight.topics}
 
     def _rest(self) -> None:
         try:
@@ -115,11 +120,79 @@ class OutboxRelay:
             raise Unavailable(f"The store cannot be reached: {words_of(error)}.") from error
 
 
-def _pages() -> Iterator[list[OutboxMessage]]:
-    """The oldest rows not refused, page by page."""
+@dataclass
+class _Turn:
+    """What one tick has done so far, and what it must leave alone."""
+
+    stored: int = 0
+    errors: list[str] = field(default_factory=list)
+    #: Topic and key of messages that the store did not take.
+    blocked: set[tuple[str, str]] = field(default_factory=set)
+    #: Topics whose carrier hangs.
+    hung: set[str] = field(default_factory=set)
+
+    def is_free(self, row: OutboxMessage) -> bool:
+        return row.topic not in self.hung and not (row.key and (row.topic, row.key) in self.blocked)
+
+
+@dataclass
+class _Flight:
+    """Rows on their way to one carrier."""
+
+    groups: list[tuple[Way, list[OutboxMessage]]] = field(default_factory=list)
+    #: Of those that are answered. Read once the flight is over.
+    answers: list[tuple[OutboxMessage, Receipt | HbusError]] = field(default_factory=list)
+
+    @property
+    def topics(self) -> set[str]:
+        return {row.topic for _, rows in self.groups for row in rows}
+
+    def send(self) -> list[Unavailable]:
+        """On the carrier's thread; what it did not take."""
+        for way, rows in self.groups:
+            self.answers += zip(rows, _sent(way, rows), strict=True)
+        return [answer for _, answer in self.answers if isinstance(answer, Unavailable)]
+
+
+def _sent(way: Way, rows: Sequence[OutboxMessage]) -> Sequence[Receipt | HbusError]:
+    read = [_read(row) for row in rows]
+    ready = [(message, row) for message, row in zip(read, rows, strict=True) if isinstance(message, Message)]
+    answers: Sequence[Receipt | HbusError]
+    try:
+        answers = way.send([message for message, _ in ready], [row.idempotency_key for _, row in ready])
+    except HbusError as error:
+        answers = [error] * len(ready)
+    left = iter(answers)
+    return [next(left) if isinstance(message, Message) else message for message in read]
+
+
+def _book(answers: Sequence[tuple[OutboxMessage, Receipt | HbusError]], turn: _Turn) -> None:
+    """Remove what has left, and mark what was refused or failed."""
+    stored = [row.pk for row, answer in answers if isinstance(answer, Receipt)]
+    failed: list[tuple[OutboxMessage, HbusError]] = []
+    for row, answer in answers:
+        if isinstance(answer, PublishRefused):
+            _refuse(row, answer)
+        elif not isinstance(answer, Receipt):
+            failed.append((row, answer))
+    OutboxMessage.objects.filter(pk__in=stored).delete()
+    if failed:
+        OutboxMessage.objects.filter(pk__in=[row.pk for row, _ in failed]).update(
+            attempts=F("attempts") + 1, last_error=words_of(failed[0][1], 500)
+        )
+    turn.stored += len(stored)
+    turn.errors += [words_of(error) for _, error in failed]
+    turn.blocked |= {(row.topic, row.key) for row, _ in failed if row.key}
+
+
+def _pages(but: Collection[str]) -> Iterator[list[OutboxMessage]]:
+    """The oldest rows not refused, page by page, without those of some topics."""
     last = 0
+    waiting = OutboxMessage.objects.filter(refused_at__isnull=True).order_by("pk")
+    if but:
+        waiting = waiting.exclude(topic__in=but)
     for _ in range(PAGES):
-        rows = list(OutboxMessage.objects.filter(refused_at__isnull=True, pk__gt=last).order_by("pk")[:BATCH])
+        rows = list(waiting.filter(pk__gt=last)[:BATCH])
         if not rows:
             return
         yield rows

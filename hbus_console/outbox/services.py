@@ -20,6 +20,7 @@ from engine.core.error_text import words_of
 from engine.core.errors import BadInput
 from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.services import record
+from hbus_console.outbox.fitting import fitting
 from hbus_console.outbox.models import OutboxMessage
 from hbus_console.publishing.feature import PUBLISH
 from hbus_console.publishing.producer import incarnation_of, shared_producer
@@ -53,16 +54,22 @@ def send_on_commit(topic: str, message: Message, *, idempotency_key: str = "") -
     OutboxMessage.objects.create(
         topic=topic,
         incarnation=incarnation_of(topic),
-        key=message.partitionkey,
+        key=fitting(message.partitionkey, 200),
         message_id=message.id,
         # Kept in the row, so that every try has the same. Who could guess it could ask the bus whether the payload is
         # what they think, and could take the key before the relay does.
         idempotency_key=idempotency_key or f"outbox:{token_urlsafe(16)}",
         body=envelope.encode(message),
-        priority=message.hbuspriority or Priority.NORMAL.value,
+        priority=_priority(message),
         due_ms=from_rfc3339(message.hbusdue) if message.hbusdue else 0,
     )
     transaction.on_commit(wake_relay)
+
+
+def _priority(message: Message) -> str:
+    """As whoever reads it takes it: a word that means nothing is none."""
+    known = message.hbuspriority in {priority.value for priority in Priority}
+    return message.hbuspriority if known else Priority.NORMAL.value
 
 
 def check(topic: str, message: Message) -> None:

@@ -12,7 +12,7 @@ from hbus_console.topics.models import Topic
 from hbus_console.topics.standing import TopicRow, topic_row
 from hbus_console.traffic import flow, history
 from hbus_console.traffic.history import History
-from hbus_console.traffic.standing import Standing, handling, oldest, share
+from hbus_console.traffic.standing import Standing, handling, share
 from hbus_console.traffic.standing import stand as read_standing
 from hbus_console.ui import formats
 from hbus_console.ui.concern import Look
@@ -80,11 +80,11 @@ def _figures(stand: Standing, dead: dict[str, int], past: History, now_ms: int) 
         Figure(
             key="unsettled",
             label="Unsettled",
-            value=formats.num(stand.unsettled),
+            value=stand.backlog.told,
             unit="",
-            tone="warn" if stand.unsettled else "muted",
+            tone=stand.backlog.tone,
             history=past.waiting.unsettled[:whole],
-            note=oldest(stand.oldest_ms, now_ms),
+            note=stand.backlog.since(now_ms),
             url_name="subscriptions:list",
         ),
         Figure(

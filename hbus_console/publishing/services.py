@@ -33,6 +33,14 @@ class _WasThere(HbusError):
         self.receipt = receipt
 
 
+class MaybePublished(PublishUnknown):
+    """Nobody knows whether what a person published is stored; it would be this message."""
+
+    def __init__(self, lost: PublishUnknown, message_id: str) -> None:
+        super().__init__(lost.what, remedy=lost.remedy, field=lost.field)
+        self.message_id = message_id
+
+
 def publish(actor: Actor, topic: str, payload: Any, options: PublishOptions = _PLAIN) -> Receipt:
     """Publish one JSON payload. Raises ``Forbidden`` and whatever :meth:`Producer.publish` raises."""
     require(actor, PUBLISH, topic)
@@ -65,10 +73,10 @@ def publish_by_hand(actor: Actor, topic: str, payload: Any, options: PublishOpti
 
     def send() -> Receipt:
         answer = shared_producer().send(topic, [message], idempotency_keys=keys)[0]
-        if isinstance(answer, PublishUnknown) and not keys:
-            raise PublishUnknown(
-                answer.what, remedy="Look for it by this id first: published again it would be another message."
-            )
+        if isinstance(answer, PublishUnknown):
+            if not keys:
+                answer.remedy = "Look for it by this id first: published again it would be another message."
+            raise MaybePublished(answer, message.id)
         if isinstance(answer, HbusError):
             raise answer
         if answer.status is ReceiptStatus.DUPLICATE and answer.message_id != message.id:

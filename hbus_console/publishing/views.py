@@ -84,7 +84,9 @@ def publish(request: HttpRequest) -> HttpResponse:
     except Unavailable as error:
         if isinstance(error, OutcomeUnknown):
             page["values"]["idempotency_key"] = options.idempotency_key
-        return form_page(request, "publishing/publish.html", page, BadInput(error.what, remedy=error.remedy))
+        if isinstance(error, publishing.MaybePublished) and allows(who, VIEW, asked):
+            page["maybe"] = subjects.address(readable(MESSAGE, asked, error.message_id))
+        return form_page(request, "publishing/publish.html", page, error)
     messages.success(request, _told(who, receipt))
     return redirect(f"{reverse('publishing:publish')}?{urlencode({'topic': asked})}")
 

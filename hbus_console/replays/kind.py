@@ -20,7 +20,7 @@ from engine.bus.facts import Fact, batches
 from engine.bus.message import Message
 from engine.bus.subjects import MESSAGE, message_subject, subject_of
 from engine.bus.transport import Admin, Stored
-from engine.core.clock import SystemClock, to_datetime
+from engine.core.clock import Clock, SystemClock, to_datetime
 from engine.core.error_text import shortened
 from engine.core.errors import BadInput
 from engine.core.ids import new_id, trace_id_of
@@ -45,12 +45,15 @@ from hbus_console.wiring import bus, fact_log, store
 PAGE = 500
 #: The most messages a dry run looks at.
 PLAN_MOST = 20_000
+#: The longest a dry run looks, in seconds: messages may be big.
+LONGEST_S = 2.0
 #: The most messages one step looks at, matching or not.
 SCAN_MOST = 5_000
 _SAMPLES = 5
 #: Causes for which messages are left that a dry run names, those with the most messages.
 _CAUSES = 3
 _SHOWN = 120
+_AT_THE_END = "the end of the range was reached"
 
 _clock = SystemClock()
 
@@ -164,17 +167,22 @@ def _publish(wanted: Selection, copies: Sequence[Message], facts: Sequence[Fact]
     return step
 
 
-def survey(actor: Actor, wanted: Selection) -> Plan:
+def survey(actor: Actor, wanted: Selection, *, clock: Clock = _clock) -> Plan:
     """What a replay would find, as far as one look reaches; changes nothing."""
+    until = clock.monotonic() + LONGEST_S
     chosen, target = Chosen(actor, wanted), ReplayTarget(actor, wanted)
     topic = Topic.objects.get(name=wanted.topic)
     scanned = matched = unreadable = 0
     unfit: Counter[str] = Counter()
     samples: list[Sample] = []
-    why = "the end of the range was reached"
+    # Empty: it came to the end.
+    why = ""
     for found in _walk(topic, wanted, ""):
         if scanned == PLAN_MOST:
             why = f"a dry run looks at {PLAN_MOST:,} messages at most"
+            break
+        if clock.monotonic() >= until:
+            why = f"a dry run looks for {LONGEST_S:g} seconds at most"
             break
         scanned += 1
         if found.message is None:
@@ -189,13 +197,13 @@ def survey(actor: Actor, wanted: Selection) -> Plan:
             matched += 1
             if len(samples) < _SAMPLES:
                 samples.append(_sample(topic, wanted, found.stored, found.message))
-    complete = scanned < PLAN_MOST or why.startswith("the end")
     return Plan(
-        total=matched if complete else None,
+        total=None if why else matched,
         samples=samples,
         warnings=[*_left(unreadable, unfit), *target.warnings()],
-        scanned=f"Scanned {scanned:,}, matched {matched:,}, stopped because {why}",
+        scanned=f"Scanned {scanned:,}, matched {matched:,}, stopped because {why or _AT_THE_END}",
         horizon=wanted.to_ms,
+        dear=True,
     )
 
 
@@ -203,7 +211,6 @@ def _walk(topic: Topic, wanted: Selection, after: str) -> Iterator[Found]:
     """The messages of the range from ``after`` on, in the order of publishing."""
     admin: Admin = bus.admin(topic.transport)
     cursor = after or wanted.after or (f"@{wanted.from_ms}" if wanted.from_ms else "")
-    until = admin.read(topic.name, wanted.until) if wanted.until else None
     while True:
         page = admin.browse(topic.name, after=cursor, limit=PAGE)
         for stored in page.entries:
@@ -211,7 +218,7 @@ def _walk(topic: Topic, wanted: Selection, after: str) -> Iterator[Found]:
                 return
             if stored.at_ms >= wanted.from_ms:
                 yield Found(stored, _decoded(stored))
-            if wanted.until and (stored.position == wanted.until or (until and stored.at_ms > until.at_ms)):
+            if wanted.until and stored.position == wanted.until:
                 return
         if not page.next_position:
             return

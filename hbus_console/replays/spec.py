@@ -114,12 +114,14 @@ def _range(actor: Actor, topic: Topic, given: Mapping[str, str], now_ms: int) ->
             field="spec.topic",
         )
     to_ms = _instant(given, "to")
+    after, until = _position(topic, given, "after"), _position(topic, given, "until")
+    last_ms = _last_ms(topic, after, until)
     selection = Selection(
         topic=topic.name,
         from_ms=_instant(given, "from"),
-        to_ms=min(to_ms, now_ms) if to_ms else now_ms,
-        after=_position(topic, given, "after"),
-        until=_position(topic, given, "until"),
+        to_ms=min(to_ms or now_ms, now_ms, last_ms or now_ms),
+        after=after,
+        until=until,
         key=given.get("key", ""),
         filter=given.get("filter", ""),
         into_group=given.get("into_group", ""),
@@ -129,6 +131,26 @@ def _range(actor: Actor, topic: Topic, given: Mapping[str, str], now_ms: int) ->
         raise BadInput("The range is empty.", remedy="Let it begin before it ends.", field="spec.from")
     _check_filter(actor, topic, selection.filter)
     return selection
+
+
+def _last_ms(topic: Topic, after: str, until: str) -> int:
+    """When the last message of the range was stored: should retention take that one on the way, the range ends there
+    all the same.
+    """
+    if not until:
+        return 0
+    admin = bus.admin(topic.transport)
+    last = admin.read(topic.name, until)
+    if last is None:
+        raise BadInput(
+            f"{topic.name} does not hold {until!r} (any more), where it is to end.",
+            remedy="Name a later message, or the instant where it ends.",
+            field="spec.until",
+        )
+    first = admin.read(topic.name, after) if after else None
+    if until == after or (first is not None and first.at_ms > last.at_ms):
+        raise BadInput("The range is empty.", remedy="Let it begin before it ends.", field="spec.until")
+    return last.at_ms
 
 
 def stored(spec: Mapping[str, Any]) -> Selection:

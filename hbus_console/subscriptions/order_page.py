@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+from django.db.models import QuerySet
 
 from engine.bus import dead
 from engine.bus.dead import DeadRecord
@@ -12,6 +14,8 @@ from engine.bus.errors import UNANSWERED, GroupLost
 from engine.bus.fact_kinds import ATTEMPTED, FINAL
 from engine.bus.partitions import Owned, Parked, partition_of
 from hbus_console.cluster import probes
+from hbus_console.messages.became import meant_for_one
+from hbus_console.messages.checking import SKEW_MS
 from hbus_console.messages.models import LedgerEvent, LedgerMessage
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services.order import DECIDED, FACT_OF, carrier, spelt
@@ -21,6 +25,9 @@ KEYS = 200
 MESSAGES = 100
 #: Blocked keys are found among so many of the newest failed attempts of the last hour.
 FAILURES = 1_000
+#: The head of a key is looked for among so many messages before those shown, in two questions for each of so many.
+MOST_BACK = 2_000
+_CHUNK = 500
 HOUR_MS = 3_600_000
 
 _DECISIONS = tuple(FACT_OF.values())
@@ -107,21 +114,27 @@ class KeyView:
     parked: ParkedKey | None
     steps: list[OrderStep]
     more: bool
+    #: How many that are not through lie between the first of ``steps``, which then is the head, and the rest of them.
+    between: int = 0
+    #: Nothing that is through was found so far back: what the others wait for may be older still.
+    beyond: bool = False
 
     @property
     def head(self) -> OrderStep | None:
-        """The first message that is not through: what the others wait for."""
-        return next((step for step in self.steps if not step.settled), None)
+        """The first message that is not through: what the others wait for; ``None`` also where it lies too far back."""
+        return None if self.beyond else next((step for step in self.steps if not step.settled), None)
 
     @property
     def waiting(self) -> int:
-        return sum(not step.settled for step in self.steps)
+        return self.between + sum(not step.settled for step in self.steps)
 
     @property
     def state(self) -> str:
         if self.parked is not None:
             return "parked"
         head = self.head
+        if self.beyond:
+            return "waiting"
         if head is None:
             return "settled" if self.steps else "unknown"
         return "blocked" if head.state == "retrying" else "waiting"
@@ -136,6 +149,10 @@ class OrderPage:
     blocked: list[BlockedKey]
     one: KeyView | None
     trouble: str
+    #: More keys are parked than are listed.
+    more_parked: bool = False
+    #: Not all failures of the hour were looked at, or not all keys are listed.
+    more_blocked: bool = False
 
     @property
     def ownerless(self) -> int:
@@ -164,39 +181,88 @@ def build(row: Subscription, key: str, now_ms: int) -> OrderPage:
     table, trouble = partitions(row)
     parked = [] if trouble else parked_keys(row)
     one = key_view(row, key, table, parked) if key else None
-    return OrderPage(table, parked, _blocked(row, now_ms), one, trouble)
+    blocked, more_blocked = _blocked(row, now_ms)
+    return OrderPage(table, parked[:KEYS], blocked, one, trouble, len(parked) > KEYS, more_blocked)
 
 
 def parked_keys(row: Subscription, key: str | None = None) -> list[ParkedKey]:
-    """The first of them, or this one in each partition where it is. Raises ``Unavailable`` and ``GroupLost``."""
+    """The first of them, one more than are listed if there are more; or this one in each partition where it is.
+
+    Raises ``Unavailable`` and ``GroupLost``.
+    """
     keeper = carrier(row)
     if keeper is None:
         return []
     where = (row.topic.name, row.group)
-    found = keeper.parked(*where, KEYS) if key is None else keeper.parked(*where, key=key)
+    found = keeper.parked(*where, KEYS + 1) if key is None else keeper.parked(*where, key=key)
     times = Counter(each.key for each in found)
     return [_parked(each, elsewhere=times[each.key] > 1) for each in found]
 
 
 def _parked(each: Parked, *, elsewhere: bool) -> ParkedKey:
-    record = dead.decode(each.record)
+    record = dead.legible(each.record)
     return ParkedKey(each.key, each.partition, each.position, each.messages, record, elsewhere)
 
 
 def key_view(row: Subscription, key: str, table: Sequence[Owned], parked: Sequence[ParkedKey]) -> KeyView:
     """What is known of one key: from the ledger what happened, from the store what waits."""
-    newest = list(
-        LedgerMessage.objects.filter(topic=row.topic.name, key=key).order_by("-published_ms", "-pk")[: MESSAGES + 1]
-    )
-    steps = [OrderStep(message) for message in reversed(newest[:MESSAGES])]
+    partition = partition_of(key, "", row.topic.partitions)
+    owner = next((owned for owned in table if owned.partition == partition), None)
+    rows = LedgerMessage.objects.filter(topic=row.topic.name, key=key).order_by("-published_ms", "-pk")
+    newest = list(rows[: MESSAGES + 1])
+    steps = [OrderStep(message) for message in reversed(_of_its(row, owner, newest[:MESSAGES]))]
     aside = next((each for each in parked if each.key == key), None)
     if aside is None and len(parked) >= KEYS:
         # There may be more than are listed.
         aside = next(iter(parked_keys(row, key)), None)
     _tell(steps, row, is_parked=aside is not None)
-    partition = partition_of(key, "", row.topic.partitions)
-    owner = next((owned for owned in table if owned.partition == partition), None)
-    return KeyView(key, partition, owner, aside, steps, len(newest) > MESSAGES)
+    more = len(newest) > MESSAGES
+    older: list[OrderStep] = []
+    beyond = False
+    if more and not any(step.settled for step in steps):
+        # Nothing that is shown is through: what holds it up lies further back.
+        older, beyond = _before(row, owner, rows, is_parked=aside is not None)
+    view = KeyView(key, partition, owner, aside, [*older[-1:], *steps], more)
+    return replace(view, between=max(0, len(older) - 1), beyond=beyond)
+
+
+def _of_its(row: Subscription, owner: Owned | None, messages: Sequence[LedgerMessage]) -> list[LedgerMessage]:
+    """Without the copies for other subscriptions, and without what lay there before this one and was never its own."""
+    alone = meant_for_one(messages)
+    since_ms = round(row.created_at.timestamp() * 1000)
+    found = [each for each in messages if alone.get(each.identity, row.group) == row.group]
+    before = {each.identity for each in found if each.published_ms < since_ms and _is_past(owner, each)}
+    told = LedgerEvent.objects.filter(
+        message_id__in={each[1] for each in before}, topic=row.topic.name, subscription=row.group
+    )
+    heard = set(told.values_list("message_id", flat=True)) if before else set()
+    return [each for each in found if each.identity not in before or each.message_id in heard]
+
+
+def _is_past(owner: Owned | None, message: LedgerMessage) -> bool:
+    """Whether its partition has nothing unsettled that is as old, by the word of the store."""
+    if owner is None or owner.unsettled is None:
+        return False
+    return owner.unsettled == 0 or (owner.oldest_ms is not None and message.published_ms < owner.oldest_ms - SKEW_MS)
+
+
+def _before(
+    row: Subscription, owner: Owned | None, rows: QuerySet[LedgerMessage], *, is_parked: bool
+) -> tuple[list[OrderStep], bool]:
+    """What is not through before the newest of ``rows``, the newest first, back to the first that is; and whether no
+    such was found."""
+    found: list[OrderStep] = []
+    for start in range(MESSAGES, MESSAGES + MOST_BACK, _CHUNK):
+        messages = list(rows[start : start + _CHUNK])
+        steps = [OrderStep(message) for message in _of_its(row, owner, messages)]
+        _tell(steps, row, is_parked=is_parked)
+        for step in steps:
+            if step.settled:
+                return found, False
+            found.append(step)
+        if len(messages) < _CHUNK:
+            return found, False
+    return found, True
 
 
 def _tell(steps: Sequence[OrderStep], row: Subscription, *, is_parked: bool) -> None:
@@ -223,13 +289,14 @@ def _add(step: OrderStep, event: LedgerEvent, *, is_parked: bool) -> None:
         step.state = "parked" if is_parked else "waiting"
 
 
-def _blocked(row: Subscription, now_ms: int) -> list[BlockedKey]:
-    """Keys whose head failed in the last hour and is not through yet."""
-    failures = LedgerEvent.objects.filter(
+def _blocked(row: Subscription, now_ms: int) -> tuple[list[BlockedKey], bool]:
+    """Keys whose head failed in the last hour and is not through yet; and whether there may be more of them."""
+    last_hour = LedgerEvent.objects.filter(
         topic=row.topic.name, subscription=row.group, kind="retried", at_ms__gte=now_ms - HOUR_MS
-    ).order_by("-at_ms")[:FAILURES]
+    ).order_by("-at_ms")[: FAILURES + 1]
+    failures = list(last_hour)
     newest: dict[tuple[str, str | None], LedgerEvent] = {}
-    for event in failures:
+    for event in failures[:FAILURES]:
         newest.setdefault((event.message_id, event.source), event)
     ids = {message_id for message_id, _ in newest}
     through = LedgerEvent.objects.filter(
@@ -249,4 +316,4 @@ def _blocked(row: Subscription, now_ms: int) -> list[BlockedKey]:
         for message in messages
         if (failed := newest.get((message.message_id, message.source)) or newest.get((message.message_id, None)))
     ]
-    return sorted(found, key=lambda each: each.due_ms)[:KEYS]
+    return sorted(found, key=lambda each: each.due_ms)[:KEYS], len(failures) > FAILURES or len(found) > KEYS

@@ -20,7 +20,7 @@ from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services.breaker import open_breakers
 from hbus_console.topics.scopes import topic_filter
 from hbus_console.traffic import flow
-from hbus_console.traffic.standing import failing
+from hbus_console.traffic.standing import Backlog, failing
 from hbus_console.ui.rows import Filters, owned
 from hbus_console.ui.timerange import TimeRange
 
@@ -66,6 +66,10 @@ class SubscriptionRow:
         return self.lag.unsettled if self.lag else None
 
     @property
+    def backlog(self) -> Backlog:
+        return Backlog.of([self.lag])
+
+    @property
     def failed(self) -> str:
         """The share of attempts that failed, in words."""
         return " ".join(failing(self.attempts.failed_share)).strip()
@@ -100,7 +104,10 @@ class SubscriptionRow:
             return "keys parked"
         if self.served is None:
             return "unknown"
-        return "behind" if self.behind else "active"
+        if self.behind:
+            return "behind"
+        # That something has waited long is known of what is known; that nothing has, only of all.
+        return "unknown" if self.unsettled is None else "active"
 
     @property
     def _stopped(self) -> str:

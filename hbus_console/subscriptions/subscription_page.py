@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import redis
@@ -26,11 +26,18 @@ from hbus_console.nodes.stamps import Node
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.order_page import partitions
 from hbus_console.subscriptions.services.breaker import standing_of
-from hbus_console.subscriptions.standing import SubscriptionFilters, SubscriptionRow, subscription_rows, takes
+from hbus_console.subscriptions.services.draining import lag_of
+from hbus_console.subscriptions.standing import (
+    BEHIND_MS,
+    SubscriptionFilters,
+    SubscriptionRow,
+    subscription_rows,
+    takes,
+)
 from hbus_console.topics.models import Topic
 from hbus_console.topics.payloads import MaskingRules
 from hbus_console.traffic import flow
-from hbus_console.traffic.standing import failing, parts, share
+from hbus_console.traffic.standing import NOT_KNOWN, Backlog, failing, parts, share
 from hbus_console.ui import formats
 from hbus_console.ui.figures import Figure
 from hbus_console.ui.timerange import TimeRange
@@ -118,6 +125,25 @@ class Failure:
 
 
 @dataclass(frozen=True)
+class Failures:
+    """The causes of failed attempts, the most recent first, and how far that looked."""
+
+    causes: list[Failure]
+    #: Further causes that are not listed.
+    more: int = 0
+    #: When the oldest attempt that was counted failed, where older ones of the time chosen were not; epoch ms.
+    back_to_ms: int | None = None
+
+    @property
+    def looked(self) -> str:
+        """What the counts are of, where that is not all of the time chosen."""
+        said = [f"of the newest {LOOK_BACK:,} attempts, back to {formats.clock(self.back_to_ms)[:8]}"] * bool(
+            self.back_to_ms
+        )
+        return " · ".join([*said, *([formats.counted(self.more, "more cause")] if self.more else [])])
+
+
+@dataclass(frozen=True)
 class SubscriptionPage:
     """All the page shows. ``lag`` is ``None`` when the store could not be asked; ``trouble`` says why."""
 
@@ -130,7 +156,7 @@ class SubscriptionPage:
     partitions: list[Owned]
     consumers: list[ConsumerLine]
     elsewhere: list[tuple[str, str]]
-    failures: list[Failure]
+    failures: Failures
     #: ``None`` while the store cannot be asked.
     breaker: Standing | None = None
     #: Consumers that have left their name in the group.
@@ -164,6 +190,9 @@ def build(who: Actor, subscription: Subscription, chosen: TimeRange, now_ms: int
     # Each further question to a store that is ill would cost its whole patience.
     lag, trouble = (None, ill) if ill else _lag(subscription)
     lines, elsewhere = ([], []) if ill else _consumers(topic, group)
+    if lag:
+        # What the store says now, not what the keeper saw last: one page does not say both.
+        row = replace(row, lag=_as_sampled(topic, group, lag, now_ms))
     answer, tone = _answer(row, lag, trouble, lines, now_ms)
     return SubscriptionPage(
         row=row,
@@ -207,11 +236,15 @@ def _breaker(row: Subscription) -> Standing | None:
 
 def _lag(row: Subscription) -> tuple[Lag | None, str]:
     try:
-        return bus.admin(row.topic.transport).lag(row.topic.name, row.group), ""
+        return lag_of(row), ""
     except GroupLost:
         return None, "The store does not know this subscription; the keeper makes it anew at its last checkpoint."
     except UNANSWERED as error:
         return None, f"The store cannot be asked: {error.what}"
+
+
+def _as_sampled(topic: str, group: str, lag: Lag, now_ms: int) -> flow.LagNow:
+    return flow.LagNow(topic, group, now_ms, lag.waiting, lag.in_flight, lag.retrying, lag.oldest_ms, lag.parked)
 
 
 def _consumers(topic: str, group: str) -> tuple[list[ConsumerLine], list[tuple[str, str]]]:
@@ -254,10 +287,8 @@ def _answer(
         return f"{where} paused: “{reason}”.", "warn"
     if not any(line.at_work for line in lines):
         return "No consumer runs it: messages wait.", "bad" if lag and lag.unsettled else "warn"
-    if wanted := _stopped(row, lines) or _undecided(row, lag):
+    if wanted := _stopped(row, lines) or _undecided(row, lag) or _slow(lag, now_ms):
         return wanted
-    if lag and lag.unsettled and lag.oldest_ms and now_ms - lag.oldest_ms > 60_000:
-        return f"It does not keep up: {formats.num(lag.unsettled)} unsettled.", "warn"
     return f"It keeps up and settles {formats.rate(row.rates.settled)} messages a second.", "ok"
 
 
@@ -285,19 +316,31 @@ def _undecided(row: SubscriptionRow, lag: Lag | None) -> tuple[str, str] | None:
     return None
 
 
+def _slow(lag: Lag | None, now_ms: int) -> tuple[str, str] | None:
+    """That it does not keep up, or that nobody knows."""
+    if lag is None or lag.unsettled == 0:
+        return None
+    if lag.oldest_ms and now_ms - lag.oldest_ms > BEHIND_MS:
+        many = "the store cannot tell how many wait" if lag.unsettled is None else f"{lag.unsettled:,} unsettled"
+        return f"It does not keep up: {many}.", "warn"
+    if lag.unsettled is None:
+        return "Nobody knows whether it keeps up: the store cannot tell how many wait.", "warn"
+    return None
+
+
 def _figures(row: SubscriptionRow, lag: Lag | None, chosen: TimeRange, now_ms: int) -> list[Figure]:
     topic, group = row.subscription.topic.name, row.subscription.group
     live = f"subscription/{topic}/{group}"
     history = flow.series(chosen.start_ms, chosen.end_ms, [topic], topic, group)
     waiting = flow.lag_series(chosen.start_ms, chosen.end_ms, [topic], topic, group)
     first = history.first_attempt
-    unsettled = lag.unsettled if lag else None
+    backlog = Backlog.of([lag])
     handling, _, unit = formats.duration(row.rates.handler_us).partition(" ")
     return [
         Figure(f"{live}/rate", "Settled", formats.rate(row.rates.settled), "/s", "ok", history.settled,
                "nothing settled in this time" if first is None else f"{share(first)} at first attempt"),
         # Not by the stream, which tells what the keeper saw last: here the store itself is asked.
-        Figure("", "Unsettled", formats.num(unsettled), "", "warn" if unsettled else "muted",
+        Figure("", "Unsettled", backlog.told, "", backlog.tone,
                waiting.unsettled, parts(lag) if lag else "the store cannot be asked"),
         Figure("", "Oldest unsettled", *_waited(lag, now_ms), "muted", (),
                _since(lag)),
@@ -324,11 +367,13 @@ def _waited(lag: Lag | None, now_ms: int) -> tuple[str, str]:
 def _since(lag: Lag | None) -> str:
     if lag is None:
         return "the store cannot be asked"
-    return f"published at {formats.clock(lag.oldest_ms)[:8]}" if lag.oldest_ms else "nothing waits"
+    if lag.oldest_ms:
+        return f"published at {formats.clock(lag.oldest_ms)[:8]}"
+    return NOT_KNOWN if lag.unsettled is None else "nothing waits"
 
 
-def _failures(topic: str, group: str, chosen: TimeRange) -> list[Failure]:
-    """The causes of failed attempts in the time chosen, the most recent first."""
+def _failures(topic: str, group: str, chosen: TimeRange) -> Failures:
+    """The causes of failed attempts in the time chosen."""
     events = LedgerEvent.objects.filter(
         topic=topic,
         subscription=group,
@@ -338,7 +383,8 @@ def _failures(topic: str, group: str, chosen: TimeRange) -> list[Failure]:
     failed = events.filter(FAILED).order_by("-at_ms")
     masked = MaskingRules.of(Topic.objects.filter(name=topic).first()).hide_something
     found: dict[str, Failure] = {}
-    for event in failed[:LOOK_BACK]:
+    newest = list(failed[: LOOK_BACK + 1])
+    for event in newest[:LOOK_BACK]:
         cause = event.fingerprint or event.error
         if cause not in found:
             found[cause] = Failure(event.fingerprint, event.at_ms, event.message_id, event.source, event.error, masked)
@@ -347,4 +393,8 @@ def _failures(topic: str, group: str, chosen: TimeRange) -> list[Failure]:
             failure.said[event.error] += 1
         failure.count += 1
         failure.died += event.kind == "dead"
-    return list(found.values())[:CAUSES]
+    return Failures(
+        list(found.values())[:CAUSES],
+        max(0, len(found) - CAUSES),
+        newest[LOOK_BACK - 1].at_ms if len(newest) > LOOK_BACK else None,
+    )

@@ -27,6 +27,9 @@ log = structlog.get_logger(__name__)
 FRESH_S = 2.0
 #: Seconds for which known policies still hold while the database does not answer.
 GRACE_S = 60.0
+#: So long after a change of a topic nobody publishes by its old rules any more, with some seconds for the publish that
+#: had begun.
+OLD_RULES_MS = round((GRACE_S + FRESH_S) * 1000) + 3_000
 
 _generation = 0
 _generation_lock = threading.Lock()

@@ -13,15 +13,19 @@ from engine.core.clock import SystemClock
 from engine.core.errors import BadInput
 from hbus_console.access.permissions import Actor
 from hbus_console.operations.kinds import Do, Item, Plan, Result, Step, Task
+from hbus_console.topics import catalog
 from hbus_console.topics.feature import TOPIC_GOVERN
 from hbus_console.topics.models import Topic
 from hbus_console.topics.services import moving
 from hbus_console.topics.services.topic_rules import carrier_of
+from hbus_console.traffic.standing import Backlog
 from hbus_console.ui.formats import counted
 from hbus_console.wiring import bus
 
-#: The old transport has to be empty for so long: whoever still knew the old rules has published by then.
+#: The old transport has to be empty for so long.
 QUIET_MS = 10_000
+#: And so long after the topic went from it: whoever cannot reach the database publishes by the old rules until then.
+OLD_RULES_MS = catalog.OLD_RULES_MS
 
 _clock = SystemClock()
 
@@ -91,7 +95,7 @@ class Move:
         if old == to:
             old = row.leaving
         groups = _groups(row)
-        unsettled = sum(moving.lag_there(old, row.name, group).unsettled or 0 for group in groups)
+        backlog = Backlog.of(moving.lag_there(old, row.name, group) for group in groups)
         warnings = [
             f"Publishing goes to {to} at once; {old} is read beside it until it is empty and quiet.",
             f"Then what {old} holds of it is removed, also what was kept for replay. The ledger keeps its evidence.",
@@ -100,10 +104,11 @@ class Move:
         if moving.lacks_priorities(row, to):
             warnings.append(f"Priorities of {row.name} are switched off, and stay so until somebody switches them on.")
         warnings += moving.told_of_lacks(row, to)
-        scanned = (
-            f"{old} has {counted(unsettled, 'unsettled delivery', 'unsettled deliveries')} of "
-            f"{counted(len(groups), 'subscription')}"
-        )
+        unsettled = counted(backlog.known, "unsettled delivery", "unsettled deliveries")
+        least = "at least " if backlog.unknown else ""
+        scanned = f"{old} has {least}{unsettled} of {counted(len(groups), 'subscription')}"
+        if backlog.unknown:
+            scanned += f"; of {backlog.unknown:,} it cannot tell how many"
         return Plan(None, warnings=warnings, scanned=scanned)
 
     def look(self, task: Task, limit: int) -> Do:
@@ -150,6 +155,11 @@ class Move:
             note = f"{old} is empty; waiting until it has been quiet for {QUIET_MS // 1000} s"
             step = Step((), cursor, finished=False, note=note)
             return lambda: step
+        gone_ms = now - round(row.moved_at.timestamp() * 1000) if row.moved_at else OLD_RULES_MS
+        if gone_ms < OLD_RULES_MS:
+            note = f"{old} is empty; waiting until nobody can publish to it any more, {OLD_RULES_MS // 1000} s in all"
+            step = Step((), cursor, finished=False, note=note)
+            return lambda: step
         items = [self._verified(row, group, old, task.spec["to"]) for group in lags]
         return lambda: self._finish(task, items, cursor)
 
@@ -167,13 +177,18 @@ class Move:
             counts, lag = admin.counts(row.name, group), moving.lag_there(transport, row.name, group)
             parts.append(
                 f"{transport}: {published:,} published, {counts.get('settled', 0):,} settled, "
-                f"{counts.get('dead', 0):,} died, {lag.unsettled:,} unsettled"
+                f"{counts.get('dead', 0):,} died, {_told(lag.unsettled)}"
             )
         subject = subscription_subject(row.name, group)
         return Item(f"{row.name}/{group}", subject, Result.DONE, "; ".join(parts))
 
 
 MOVE = Move()
+
+
+def _told(unsettled: int | None) -> str:
+    """The old transport is known to be empty by then; the new one may not be able to tell just now."""
+    return "how much is unsettled cannot be told" if unsettled is None else f"{unsettled:,} unsettled"
 
 
 def _without(spec: Mapping[str, Any]) -> list[str]:

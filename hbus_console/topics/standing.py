@@ -13,7 +13,7 @@ from hbus_console.access.scopes import namespace_q
 from hbus_console.deadletters.counting import by_topic
 from hbus_console.topics.models import Topic
 from hbus_console.traffic import flow
-from hbus_console.traffic.standing import Standing, standing
+from hbus_console.traffic.standing import Backlog, Standing, standing
 from hbus_console.ui.rows import Filters, owned
 from hbus_console.ui.timerange import TimeRange
 
@@ -23,12 +23,12 @@ _STILL = flow.Rates()
 
 @dataclass(frozen=True)
 class TopicRow:
-    """A topic and how it stands. ``unsettled`` is ``None`` where the store cannot tell."""
+    """A topic and how it stands."""
 
     topic: Topic
     history: Sequence[float]
     per_second: float
-    unsettled: int | None
+    backlog: Backlog
     dead: int
     note: str
 
@@ -43,13 +43,14 @@ class TopicRow:
         return carrier(self.topic)
 
     @property
-    def trouble(self) -> tuple[int, int, int, int, float, str]:
+    def trouble(self) -> tuple[int, int, int, int, int, float, str]:
         """Sorts the worst first."""
         return (
             -int(self.dead > 0),
             -int(self.blocked),
             -self.dead,
-            -(self.unsettled or 0),
+            -self.backlog.known,
+            -self.backlog.unknown,
             -self.per_second,
             self.topic.name,
         )
@@ -85,7 +86,7 @@ def topic_row(topic: Topic, stand: Standing, dead: Mapping[str, int], history: S
         topic=topic,
         history=history,
         per_second=stand.now.topics.get(topic.name, _STILL).published,
-        unsettled=stand.unsettled_of(topic.name),
+        backlog=stand.backlog_of(topic.name),
         dead=dead.get(topic.name, 0),
         note=_note(topic),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.bus.errors import UNANSWERED
 from engine.bus.transport import Depth
@@ -14,7 +14,7 @@ from hbus_console.topics.models import Topic
 from hbus_console.topics.services.topic_rules import carrier_of
 from hbus_console.topics.supply import Promise, promises
 from hbus_console.traffic import flow
-from hbus_console.traffic.standing import oldest, share
+from hbus_console.traffic.standing import Backlog, share
 from hbus_console.ui import formats
 from hbus_console.ui.figures import Figure
 from hbus_console.ui.timerange import TimeRange
@@ -58,7 +58,13 @@ def depth(topic: Topic) -> Depth | None:
     if probes.obstacle():
         return None
     try:
-        return bus.admin(topic.transport).depth(topic.name)
+        found = bus.admin(topic.transport).depth(topic.name)
+        for carrier in topic.carriers[1:]:
+            # While it moves, the store that it leaves holds some as well.
+            left = bus.admin(carrier).depth(topic.name)
+            size = None if found.bytes is None or left.bytes is None else found.bytes + left.bytes
+            found = replace(found, messages=found.messages + left.messages, bytes=size)
+        return found
     except UNANSWERED:
         return None
 
@@ -106,6 +112,8 @@ def _slow(going: list[SubscriptionRow]) -> tuple[str, str] | None:
         return f"{_names(behind)} {'does' if len(behind) == 1 else 'do'} not keep up.", "warn"
     if parked := [row for row in going if row.parked]:
         return f"{_names(parked)} {'has' if len(parked) == 1 else 'have'} keys set aside, to be decided on.", "warn"
+    if dark := [row for row in going if row.unsettled is None]:
+        return f"Nobody knows whether {_names(dark)} {'keeps' if len(dark) == 1 else 'keep'} up.", "warn"
     return None
 
 
@@ -131,8 +139,7 @@ def _figures(
     scope, live = [topic.name], f"topic/{topic.name}"
     history = flow.series(chosen.start_ms, chosen.end_ms, scope, topic.name)
     waiting = flow.lag_series(chosen.start_ms, chosen.end_ms, scope, topic.name)
-    unsettled = sum(row.unsettled or 0 for row in readers)
-    since = min((row.lag.oldest_ms for row in readers if row.lag and row.lag.oldest_ms), default=None)
+    backlog = Backlog.of(row.lag for row in readers)
     dead = sum(row.dead for row in readers)
     best, at_ms = history.peak("published")
     peak = f"peak {formats.rate(best)} at {formats.clock(at_ms)[:5]}" if at_ms else "nothing in this time"
@@ -141,8 +148,8 @@ def _figures(
         Figure(f"{live}/rate", "Published", formats.rate(rates.published), "/s", "accent", history.published, peak),
         Figure(f"{live}/settled", "Settled", formats.rate(rates.settled), "/s", "ok", history.settled,
                "nothing settled in this time" if first is None else f"{share(first)} at first attempt"),
-        Figure(f"{live}/unsettled", "Unsettled", formats.num(unsettled), "", "warn" if unsettled else "muted",
-               waiting.unsettled, oldest(since, now_ms)),
+        Figure(f"{live}/unsettled", "Unsettled", backlog.told, "", backlog.tone, waiting.unsettled,
+               backlog.since(now_ms)),
         Figure(f"{live}/dead", "Dead letters", formats.num(dead), "", "bad" if dead else "muted", history.dead,
                formats.agreeing(dead, "waits for a decision", "wait for a decision", none="none waits for a decision"),
                "bad" if dead else ""),

@@ -29,7 +29,11 @@ def _oldest(case: Case) -> float | None:
     sampled = case.round.once(newest_sample).get(case.target.key)
     if sampled is None:
         return None
-    return max(0, case.round.now_ms - sampled.oldest_ms) / 1000 if sampled.oldest_ms else 0.0
+    waited_s = max(0, case.round.now_ms - sampled.oldest_ms) / 1000 if sampled.oldest_ms else 0.0
+    # Where not all is known an older one may wait: that makes an alert worse, and never better.
+    if sampled.unsettled is None and (sampled.oldest_ms is None or waited_s < case.value):
+        return None
+    return waited_s
 
 
 def _publish_failures(case: Case) -> float:

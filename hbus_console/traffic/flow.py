@@ -14,10 +14,12 @@ from django.db import connections
 from django.db.models import F, Max, Q, QuerySet, Sum
 
 from engine.bus.subjects import subscription_subject
+from engine.core.clock import SystemClock
 from engine.core.subject import Subject
 from hbus_console.evidence.router import LEDGER
 from hbus_console.evidence.totals import mass
 from hbus_console.messages.models import Flow, FlowRollup, FlowSample, LagSample
+from hbus_console.messages.retention import FINE_MS
 from hbus_console.topics.scopes import topic_filter
 
 BUCKET_MS = FlowSample.BUCKET_S * 1000
@@ -36,6 +38,8 @@ _COUNTS = ("published", "deduplicated", "settled", "settled_first", "retried", "
 _SUMS = {f"sum_{name}": mass(name) if name == "duration_us" else Sum(name) for name in _COUNTS}
 #: The columns of a lag sample in the order of :class:`LagNow`.
 _LAG = ("topic", "subscription", "at_ms", "waiting", "in_flight", "retrying", "oldest_ms", "parked")
+
+_clock = SystemClock()
 
 
 @dataclass(frozen=True)
@@ -216,8 +220,10 @@ def subscription_sparks(
 
 
 def subscription_attempts(start_ms: int, end_ms: int, scopes: Sequence[str]) -> dict[tuple[str, str], Attempts]:
-    """The attempts of every (topic, subscription) from ``start_ms`` to ``end_ms``, in one query; none, no entry."""
-    rows = _samples(start_ms, end_ms, scopes, _is_long(start_ms, end_ms)).exclude(subscription="")
+    """The attempts of every (topic, subscription) in the slots of :func:`series`, in one query; none, no entry."""
+    step_ms, first, count = _slots(start_ms, end_ms)
+    rows = _samples(first * step_ms, (first + count) * step_ms, scopes, _is_long(start_ms, end_ms))
+    rows = rows.exclude(subscription="")
     sums = rows.values_list("topic", "subscription").annotate(
         well=Sum("settled"), again=Sum("retried"), end=Sum("dead")
     )
@@ -275,8 +281,12 @@ def _samples(start_ms: int, end_ms: int, scopes: Sequence[str], long: bool = Fal
 
 
 def _is_long(start_ms: int, end_ms: int) -> bool:
-    """Whether a span is read from the roll-up: then its slots are whole spans of that."""
-    return end_ms - start_ms > LONG_MS
+    """Whether a span is read from the roll-up: then its slots are whole spans of that.
+
+    A short one that reaches back beyond :data:`FINE_MS` is, too: there five minutes of samples are folded into one,
+    which a slot of ten seconds would show as thirty times the rate. One span earlier, as clocks differ.
+    """
+    return end_ms - start_ms > LONG_MS or start_ms - ROLLUP_MS < _clock.now_ms() - FINE_MS
 
 
 def _instants(step_ms: int, first: int, count: int) -> list[int]:

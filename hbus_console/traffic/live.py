@@ -14,7 +14,7 @@ from hbus_console.access.scopes import scopes_q
 from hbus_console.cluster import probes
 from hbus_console.topics.models import Topic
 from hbus_console.traffic.flow import BUCKET_MS, LagNow, Rates
-from hbus_console.traffic.standing import Standing, handling, oldest, parts, standing
+from hbus_console.traffic.standing import NOT_KNOWN, Backlog, Standing, handling, parts, standing
 from hbus_console.ui import formats
 from hbus_console.ui.live import LiveCells
 from hbus_console.ui.polling import once_a_poll
@@ -39,8 +39,8 @@ def told(stand: Standing, now_ms: int, topics: Iterable[str] = ()) -> LiveCells:
         texts={
             "published": formats.rate(total.published),
             "settled": formats.rate(total.settled),
-            "unsettled": formats.num(stand.unsettled),
-            "unsettled/note": oldest(stand.oldest_ms, now_ms),
+            "unsettled": stand.backlog.told,
+            "unsettled/note": stand.backlog.since(now_ms),
             "handling": value,
             "handling/unit": unit,
         },
@@ -57,9 +57,9 @@ def _marks(stand: Standing, now_ms: int) -> dict[str, Hashable]:
     found: dict[str, Hashable] = {
         str(topic_subject(topic)): (rates, bucket) for topic, rates in stand.now.topics.items() if rates != _STILL
     }
-    for topic, group in {*stand.now.subscriptions, *stand.lag}:
+    for topic, group in {*stand.now.subscriptions, *stand.lag, *stand.unread}:
         rates, lag = stand.now.subscriptions.get((topic, group), _STILL), stand.lag.get((topic, group))
-        moves = rates != _STILL or (lag is not None and lag.unsettled)
+        moves = rates != _STILL or (lag is not None and lag.unsettled != 0)
         found[str(subscription_subject(topic, group))] = (rates, _where(lag), bucket if moves else 0)
     if stand.now.total != _STILL:
         found["messages"] = (stand.now.total, bucket)
@@ -76,20 +76,20 @@ def _topics(stand: Standing, topics: Iterable[str]) -> dict[str, dict[str, str]]
     return {
         f"topic/{topic}": {
             "rate": formats.rate(rates[topic].published if topic in rates else 0),
-            "unsettled": formats.num(stand.unsettled_of(topic)),
+            "unsettled": stand.backlog_of(topic).told,
         }
-        for topic in {*topics, *rates, *(name for name, _ in stand.lag)}
+        for topic in {*topics, *rates, *(name for name, _ in (*stand.lag, *stand.unread))}
     }
 
 
 def _subscriptions(stand: Standing) -> dict[str, dict[str, str]]:
     rows = {}
-    for topic, group in {*stand.now.subscriptions, *stand.lag}:
+    for topic, group in {*stand.now.subscriptions, *stand.lag, *stand.unread}:
         settled, lag = stand.now.subscriptions.get((topic, group)), stand.lag.get((topic, group))
         rows[f"subscription/{topic}/{group}"] = {
             "rate": formats.rate(settled.settled if settled else 0),
-            "unsettled": formats.num(lag.unsettled if lag else 0),
-            "unsettled/note": parts(lag) if lag else "nothing waits",
+            "unsettled": Backlog.of([lag]).told,
+            "unsettled/note": parts(lag) if lag else NOT_KNOWN,
         }
     return rows
 

@@ -32,4 +32,6 @@ def _unsettled(sample: LagSample) -> float:
 
 
 def _oldest_s(sample: LagSample, now_ms: int) -> float:
-    return 0 if sample.oldest_ms is None else max(0, now_ms - sample.oldest_ms) / 1000
+    if sample.oldest_ms is None:
+        return math.nan if sample.waiting is None else 0
+    return max(0, now_ms - sample.oldest_ms) / 1000

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 
 from django.conf import settings
 
 from engine.bus.transport import Lag
+from hbus_console.access.scopes import scopes_q
+from hbus_console.subscriptions.models import Subscription
 from hbus_console.traffic import flow
 from hbus_console.traffic.flow import LagNow
 from hbus_console.ui import formats
@@ -22,32 +24,73 @@ _MOST_SIGHTS = 64
 
 
 @dataclass(frozen=True)
+class Backlog:
+    """What some subscriptions have not settled, as far as it is known: never 0 where nobody could tell."""
+
+    #: So many at least.
+    known: int = 0
+    #: Subscriptions of which the store cannot tell how many wait, or of which nobody has heard.
+    unknown: int = 0
+    #: When the longest-waiting one that is known was published.
+    oldest_ms: int | None = None
+
+    @classmethod
+    def of(cls, lags: Iterable[Lag | flow.LagNow | None]) -> Backlog:
+        """Of all of ``lags``; ``None`` stands for a subscription of which nobody has heard."""
+        lags = list(lags)
+        heard = [lag for lag in lags if lag is not None]
+        return cls(
+            sum((lag.waiting or 0) + lag.in_flight + lag.retrying + lag.parked for lag in heard),
+            sum(lag is None or lag.waiting is None for lag in lags),
+            min((lag.oldest_ms for lag in heard if lag.oldest_ms), default=None),
+        )
+
+    @property
+    def told(self) -> str:
+        """``1,204``; ``≥ 1,204`` where more may wait; an en dash where nothing is known."""
+        if not self.unknown:
+            return formats.num(self.known)
+        return f"≥ {formats.num(self.known)}" if self.known else formats.NOTHING
+
+    @property
+    def tone(self) -> str:
+        return "warn" if self.known or self.unknown else "muted"
+
+    def since(self, now_ms: int) -> str:
+        """``oldest 1.4 s``, or why there is none."""
+        if not self.unknown:
+            return oldest(self.oldest_ms, now_ms)
+        return NOT_KNOWN if self.oldest_ms is None else f"{oldest(self.oldest_ms, now_ms)} or more"
+
+
+#: Stands where "nothing waits" would, while the store cannot tell.
+NOT_KNOWN = "what waits is not known"
+
+
+@dataclass(frozen=True)
 class Standing:
     """How things flow and what waits."""
 
     now: flow.FlowNow
     lag: dict[tuple[str, str], flow.LagNow]
-
-    @property
-    def unsettled(self) -> int:
-        return sum(lag.unsettled or 0 for lag in self.lag.values())
-
-    @property
-    def oldest_ms(self) -> int | None:
-        """When the longest-waiting message was published; ``None`` when nothing waits."""
-        return min((lag.oldest_ms for lag in self.lag.values() if lag.oldest_ms), default=None)
-
-    def unsettled_of(self, topic: str) -> int | None:
-        """What all subscriptions of ``topic`` have not settled; ``None`` when none could be read."""
-        found = self._by_topic.get(topic, [])
-        known = [value for value in found if value is not None]
-        return sum(known) if known or not found else None
+    #: Subscriptions that nobody could read lately: a store of theirs is away, or they are of this moment.
+    unread: Set[tuple[str, str]] = frozenset()
 
     @cached_property
-    def _by_topic(self) -> dict[str, list[int | None]]:
-        found: dict[str, list[int | None]] = {}
+    def backlog(self) -> Backlog:
+        return Backlog.of([*self.lag.values(), *(None for _ in self.unread)])
+
+    def backlog_of(self, topic: str) -> Backlog:
+        """Of all subscriptions of ``topic``."""
+        return Backlog.of(self._by_topic.get(topic, ()))
+
+    @cached_property
+    def _by_topic(self) -> dict[str, list[flow.LagNow | None]]:
+        found: dict[str, list[flow.LagNow | None]] = {}
         for (name, _), lag in self.lag.items():
-            found.setdefault(name, []).append(lag.unsettled)
+            found.setdefault(name, []).append(lag)
+        for name, _ in self.unread:
+            found.setdefault(name, []).append(None)
         return found
 
 
@@ -55,11 +98,13 @@ _recent: dict[tuple[str, ...], tuple[int, Standing]] = {}
 
 
 def standing(now_ms: int, scopes: tuple[str, ...]) -> Standing:
-    """Rates and lag in ``scopes``, at most :data:`FLOW_FRESH_MS` old: three queries, or none."""
+    """Rates and lag in ``scopes``, at most :data:`FLOW_FRESH_MS` old: four queries, or none."""
     at_ms, known = _recent.get(scopes, (0, None))
     if known is not None and settings.HISTORY_FRESH_S and 0 <= now_ms - at_ms < FLOW_FRESH_MS:
         return known
-    found = Standing(flow.rates(now_ms, scopes), flow.latest_lag(scopes))
+    lag = flow.latest_lag(scopes)
+    made = Subscription.objects.filter(scopes_q(scopes, "topic__name")).values_list("topic__name", "group")
+    found = Standing(flow.rates(now_ms, scopes), lag, frozenset(made) - lag.keys())
     if len(_recent) >= _MOST_SIGHTS:
         _recent.clear()
     _recent[scopes] = (now_ms, found)

@@ -13,9 +13,9 @@ from django.http.response import HttpResponseBase
 
 from hbus_console.checks import NOT_SHOWN
 
-#: Those of ASCII but for tab and the ends of lines, those of Latin-1, and U+202A to U+202E and U+2066 to U+2069, which
+#: Those of ASCII but for tab and the ends of lines, those of Latin-1, and U+202A to U+202E and U+2066 to U+206F, which
 #: overrule the direction of what is written; as UTF-8 has them. The marks that languages of both directions need stay.
-_CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\xc2[\x80-\x9f]|\xe2(?:\x80[\xaa-\xae]|\x81[\xa6-\xa9])")
+_CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\xc2[\x80-\x9f]|\xe2(?:\x80[\xaa-\xae]|\x81[\xa6-\xaf])")
 #: The same in a text.
 _IN_TEXT = re.compile(f"[{NOT_SHOWN}]")
 #: Unicode has a picture of each control character of ASCII: ␛ for escape.

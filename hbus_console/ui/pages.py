@@ -12,11 +12,11 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST
 
 from engine.core.clock import SystemClock
-from engine.core.errors import BadInput
+from engine.core.errors import BadInput, HbusError
 from hbus_console.access import context
 from hbus_console.access.acts import VIEW, Act
 from hbus_console.access.error_answers import answer_to
-from hbus_console.access.web import FORM_MARK, actor, console_view, field_errors
+from hbus_console.access.web import FORM_KEPT, FORM_MARK, actor, console_view, field_errors
 
 clock = SystemClock()
 
@@ -68,9 +68,17 @@ def reason_act(do: Callable[..., object], *, said: str, needs: Act, of: str, bac
 
 
 def form_page(
-    request: HttpRequest, template: str, page: dict[str, Any], refused: BadInput | None = None
+    request: HttpRequest, template: str, page: dict[str, Any], refused: HbusError | None = None
 ) -> HttpResponse:
-    """A page with a form: 422 with the refusal at its field when there is one."""
+    """A page with a form: 422 with the refusal at its field when there is one, and the API's status of other troubles.
+
+    The form stays also where nobody knows whether it was done (504): a page that says less would lose what was typed.
+    """
     errors = field_errors(refused) if refused else {}
-    status = HTTPStatus.UNPROCESSABLE_ENTITY if refused else HTTPStatus.OK
-    return render(request, template, {**page, "errors": errors}, status=status)
+    status = HTTPStatus.OK
+    if refused is not None:
+        status = HTTPStatus.UNPROCESSABLE_ENTITY if isinstance(refused, BadInput) else answer_to(refused).status
+    response = render(request, template, {**page, "errors": errors}, status=status)
+    if refused is not None:
+        response[FORM_MARK] = FORM_KEPT
+    return response

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Iterable, Iterator
-from itertools import islice
 from typing import Any
 
 from asgiref.sync import sync_to_async
@@ -13,8 +12,9 @@ from django.core.serializers.json import DjangoJSONEncoder
 from django.http import HttpRequest, StreamingHttpResponse
 
 MEDIA_TYPE = "application/x-ndjson"
-#: Lines sent at once.
+#: Lines sent at once, or fewer that come to so many bytes.
 _LINES = 200
+_BYTES = 1 << 20
 
 
 def json_lines(request: HttpRequest, rows: Iterable[Any], file_name: str) -> StreamingHttpResponse:
@@ -28,8 +28,14 @@ def json_lines(request: HttpRequest, rows: Iterable[Any], file_name: str) -> Str
 
 
 def _chunks(rows: Iterator[Any]) -> Iterator[bytes]:
-    while part := list(islice(rows, _LINES)):
-        yield "".join(json.dumps(row, cls=DjangoJSONEncoder, ensure_ascii=False) + "\n" for row in part).encode()
+    part = bytearray()
+    for number, row in enumerate(rows, 1):
+        part += (json.dumps(row, cls=DjangoJSONEncoder, ensure_ascii=False) + "\n").encode()
+        if number % _LINES == 0 or len(part) >= _BYTES:
+            yield bytes(part)
+            part.clear()
+    if part:
+        yield bytes(part)
 
 
 async def _asynchronous(chunks: Iterator[bytes]) -> AsyncIterator[bytes]:

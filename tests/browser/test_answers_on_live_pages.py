@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -68,3 +69,24 @@ def test_an_answer_is_not_replaced_by_what_was_read_before(page: Page, empty_con
     expect(page.locator("main")).to_contain_text("In the clear")
     expect(page).to_have_title("Answered")
     expect(indicator).to_contain_text("Still")
+
+
+#: What a view says once, above its page.
+SAID = """() => { document.querySelector("#content > .said").innerHTML =
+  "<div class='notice ok' role='status'><div>Run 5 waits for a worker.</div></div>"; }"""
+
+
+def test_what_was_said_once_says_from_when_it_is_as_soon_as_the_page_goes_on(
+    page: Page, empty_console: Console
+) -> None:
+    page.goto(f"{empty_console.url}{RULE}")
+    page.evaluate(SAID)
+    said = page.locator("#content > .said > [role=status]")
+    expect(said).to_have_class("notice ok")
+    for _ in range(2):
+        with page.expect_response(f"**{RULE}"):
+            page.evaluate(EVERYTHING)
+            page.clock.run_for(20_000)
+        expect(said).to_have_text(re.compile(r"Run 5 waits for a worker\.Said at \d\d:\d\d:\d\d; how it stands now .+"))
+        expect(said).to_have_class("notice info")
+        expect(said.locator("[data-said-at]")).to_have_count(1)

@@ -75,3 +75,18 @@ def test_no_time_on_the_axis_of_a_day_lies_on_another_at_any_hour(
     begin_s = day_of(NOW_MS, to_datetime(NOW_MS).tzinfo).begin_s  # type: ignore[arg-type]
     touching = {now_s: found for now_s in range(begin_s, begin_s + DAY_S, EVERY_S) if (found := _axis(page, now_s))}
     assert not touching
+
+
+@pytest.mark.parametrize("viewport", [WIDE, MEDIUM, NARROW], ids=["wide", "medium", "narrow"])
+def test_a_simulation_has_the_times_of_its_span_and_none_lies_on_another(
+    console: Console, new_page: Callable[..., Watched], viewport: dict[str, int]
+) -> None:
+    page = new_page(viewport=viewport)
+    for days in (1, 2, 3, 8, 16, 31):
+        page.open(f"/jobs/simulation/?begin=2027-03-25&zone=Europe/Lisbon&days={days}")
+        names = page.locator(".day .hours text:visible")
+        assert names.count() >= 3, days
+        assert page.evaluate(TOUCHING) == [], days
+        # Each time that is named somewhere stands in every line of the picture.
+        assert page.locator(".day .run-day").first.locator(".tick").count() == page.locator(".day .hours text").count()
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), days

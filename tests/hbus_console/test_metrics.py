@@ -114,6 +114,18 @@ def test_gauges_follow_the_sampler_and_forget_what_is_gone(prefix: str) -> None:
     assert math.isnan(value("hbus_unsettled_messages", topic=prefix, subscription="g"))
 
 
+def test_the_age_of_what_the_store_cannot_tell_is_not_none(prefix: str) -> None:
+    def oldest(waiting: int | None, oldest_ms: int | None) -> float:
+        sample = LagSample(at_ms=AT, topic=prefix, subscription="g", waiting=waiting, in_flight=0, retrying=0)
+        sample.oldest_ms = oldest_ms
+        show_lag([sample], AT)
+        return value("hbus_oldest_unsettled_seconds", topic=prefix, subscription="g")
+
+    assert oldest(0, None) == 0
+    assert math.isnan(oldest(None, None))
+    assert oldest(None, AT - 9_000) == 9
+
+
 def test_a_breaker_is_in_one_state_and_forgotten_when_gone(prefix: str) -> None:
     def states() -> list[float]:
         return [

@@ -180,6 +180,40 @@ class ParkingConformance(OnPartitions):
         with pytest.raises(BadInput):
             parts.transport.unpark(parts.topic, parts.group, "a", "burn")
 
+    @keeps("K41")
+    @pytest.mark.parametrize("decision", ["retry", "skip", "dead"])
+    @pytest.mark.parametrize("meanwhile", ["retry", "skip"])
+    def test_a_decision_ends_the_parking_that_it_was_made_about_and_no_later_one(
+        self, parts: Partitions, decision: str, meanwhile: str
+    ) -> None:
+        one = parts.consumer("one")
+        one.turn(sit=True)
+        parts.publish(*numbered(3), partition=1)
+        head, *behind = one.receive(10, 1)
+        # Of the next head the same is told, as of one that fails alike.
+        first, second = b'{"at":1}', b'{"at":2}' if meanwhile == "retry" else b'{"at":1}'
+        assert park(one, head, "a", first)
+        for each in behind:
+            assert park(one, each, "a")
+        (seen,) = parts.transport.parked(parts.topic, parts.group)
+        assert parts.transport.unpark(parts.topic, parts.group, "a", meanwhile, seen=seen) is not None
+        assert parts.transport.unpark(parts.topic, parts.group, "a", decision, seen=seen) is None
+        # Where it lay, or the one behind it.
+        again, *rest = one.receive(10, 1)
+        assert (again.position == seen.position) == (meanwhile == "retry")
+        assert park(one, again, "a", second)
+        for each in rest:
+            assert park(one, each, "a")
+        (now,) = parts.transport.parked(parts.topic, parts.group)
+        assert parts.transport.unpark(parts.topic, parts.group, "a", decision, 1, seen=seen) is None
+        assert parts.transport.parked(parts.topic, parts.group) == [now]
+        assert one.receive(10, 0) == []
+        assert parts.bench.admin.dead(parts.topic, parts.group) == []
+        decided = parts.transport.unpark(parts.topic, parts.group, "a", decision, seen=now)
+        assert decided is not None
+        assert decided.head is not None
+        assert decided.head.position == now.position
+
     def test_parked_keys_are_known_to_the_next_owner(self, parts: Partitions) -> None:
         one, two = parts.consumer("one"), parts.consumer("two")
         one.turn(sit=True)

@@ -54,6 +54,7 @@ PROMISES = {
     "K38": "Two consumers of one name do not own each other's messages",
     "K39": "A store and a consumer killed at one moment lose nothing that was confirmed",
     "K40": "An answer that was lost, of any verb, loses nothing, does nothing twice, and keeps each key's order",
+    "K41": "A decision about a parked key ends the parking that it was made about, and no later one",
 }
 
 #: What a test may ask for, and how to see that a transport has it; else a field of :class:`Capabilities`.

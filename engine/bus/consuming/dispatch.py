@@ -1,4 +1,4 @@
-"""From the store's hands to the workers': what is in flight in this process, and who may have what next."""
+"""From the store's hands to the workers': how much may be in this process, what is, and who may have what next."""
 
 from __future__ import annotations
 
@@ -16,6 +16,17 @@ from engine.bus.transport import Attempt, Delivery
 #: What keeps one order: a key in one partition. In another, where only foreign writers put it, somebody else may read
 #: the same key, and it is parked by itself.
 Lane = tuple[int, str]
+
+#: Reading ahead covers this much work of all handler threads, in seconds.
+HORIZON_S = 0.1
+#: The most deliveries in hand and not yet handled.
+MOST = 1_500
+#: The most bytes of envelopes in hand and not yet handled, as far as their mean size tells.
+MOST_BYTES = 64 * 1024 * 1024
+#: How fast the mean follows: a tenth of each new duration.
+WEIGHT = 0.1
+#: While handlers take less than this, in seconds, they get as many as they can be given: how much less is all the same.
+FAST_S = 1e-5
 
 
 class InFlight(msgspec.Struct, eq=False, gc=False):
@@ -55,6 +66,11 @@ class InFlightTable:
         self._held: dict[str, InFlight] = {}
         #: Held from the sending of decisions until what the store has taken is dropped: it hands out again at once.
         self.settling = threading.Lock()
+        #: Held while partitions change hands, from before the store is asked until what was leased under past epochs
+        #: has been let go, and while what was read is added: the reader may have read under new epochs before that.
+        self.moving = threading.Lock()
+        #: How often partitions were lost. Written under ``moving``.
+        self.losses = 0
 
     def take(self, deliveries: Iterable[Delivery], leased_at: float) -> list[InFlight]:
         """Note ``deliveries`` and return those that are new.
@@ -99,6 +115,37 @@ class InFlightTable:
 
     def __len__(self) -> int:
         return len(self._held)
+
+
+class Prefetch:
+    """Slow handlers get one delivery a thread, so that others may have the rest; no-op handlers get a full pipe."""
+
+    def __init__(self, concurrency: int) -> None:
+        #: Handler threads to feed; may change.
+        self.concurrency = concurrency
+        self._mean_s: float | None = None
+        self._mean_bytes = 0.0
+        #: What took less, in seconds, need not be observed.
+        self.least_s = 0.0
+
+    def observe(self, duration_s: float) -> None:
+        """Learn from one finished handler. Called from many threads; a lost update does no harm."""
+        mean_s = self._mean_s
+        self._mean_s = mean_s = duration_s if mean_s is None else mean_s + (duration_s - mean_s) * WEIGHT
+        self.least_s = FAST_S if mean_s < FAST_S else 0.0
+
+    def weigh(self, messages: int, size: int) -> None:
+        """Learn from one read of ``messages`` with ``size`` bytes in all. Called from one thread."""
+        # The heaviest read counts for a while: a burst of large messages must not meet a light mean.
+        self._mean_bytes = max(size / messages, self._mean_bytes * (1 - WEIGHT))
+
+    def limit(self) -> int:
+        """How many unhandled deliveries to hold at most; one a thread until something was learnt."""
+        if self._mean_s is None:
+            return self.concurrency
+        ahead = self.concurrency * HORIZON_S / max(self._mean_s, FAST_S)
+        room = int(MOST_BYTES / self._mean_bytes) if self._mean_bytes else MOST
+        return max(self.concurrency, min(MOST, room, self.concurrency + int(ahead)))
 
 
 class Dispatcher(Protocol):

@@ -9,7 +9,7 @@ from engine.bus.consuming.recovery import Recovery
 from engine.bus.consuming.scope import ConsumerScope
 from engine.bus.consuming.settler import Settler
 from engine.bus.errors import GroupLost
-from engine.bus.partitions import PartitionedReceiver
+from engine.bus.partitions import PartitionedReceiver, Turn
 from engine.core.errors import Unavailable
 
 #: Seconds between two turns: how soon a consumer that joined or left is noticed.
@@ -76,17 +76,26 @@ class PartitionAssignment:
     def _step(self) -> float:
         """One turn; the seconds until the next."""
         try:
-            self._hand_over()
-            turn = self._receiver.turn(sit=not self._scope.stop.is_set() and not self._reader.paused)
+            # Also around what is given up, for which the store is asked for a turn as well.
+            with self._scope.in_flight.moving:
+                turn = self._take_turn()
         except GroupLost as error:
-            self._note({})
             self._recovery.recreate(error)
             return GIVING_S
-        self._note(turn.owned)
         surplus = len(self._owned) - len(self._giving) - turn.share
         if surplus > 0:
             self._begin_giving(surplus)
         return GIVING_S if self._giving else TURN_S
+
+    def _take_turn(self) -> Turn:
+        try:
+            self._hand_over()
+            turn = self._receiver.turn(sit=not self._scope.stop.is_set() and not self._reader.paused)
+        except GroupLost:
+            self._note({})
+            raise
+        self._note(turn.owned)
+        return turn
 
     def _hand_over(self) -> None:
         """Give up what nothing is in hand of any more, and what no read can bring any more."""
@@ -113,6 +122,7 @@ class PartitionAssignment:
             self._log(logging.INFO, "owner of partitions %s (partition: epoch)", gained)
         if lost:
             self._log(logging.WARNING, "lost partitions %s", sorted(lost))
+            self._scope.in_flight.losses += 1
             for partition in lost:
                 self._giving.pop(partition, None)
             self._lose(lost)

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable
 
 from engine.bus.breaker_board import WHY_LIMIT, BreakerBoard, LocalBoard, Pauses, Standing
-from engine.bus.consuming.dispatch import InFlight
+from engine.bus.consuming.dispatch import InFlight, Prefetch
 from engine.bus.consuming.recovery import Recovery
 from engine.bus.consuming.scope import ConsumerScope
 from engine.bus.consuming.settler import Settler
@@ -30,16 +30,6 @@ IDLE_S = 0.2
 CROWDED_WAIT_S = 0.05
 #: How many decisions may wait for the store before reading stops.
 UNSETTLED_MOST = 5_000
-#: Reading ahead covers this much work of all handler threads, in seconds.
-HORIZON_S = 0.1
-#: The most deliveries in hand and not yet handled.
-MOST = 1_500
-#: The most bytes of envelopes in hand and not yet handled, as far as their mean size tells.
-MOST_BYTES = 64 * 1024 * 1024
-#: How fast the mean follows: a tenth of each new duration.
-WEIGHT = 0.1
-#: While handlers take less than this, in seconds, they get as many as they can be given: how much less is all the same.
-FAST_S = 1e-5
 #: Seconds between two looks at what other consumers of the subscription have found.
 LOOK_S = 1.0
 
@@ -142,7 +132,7 @@ class Reader:
             room = 1 if probing else room
         if not room:
             return
-        sent = self._clock.monotonic()
+        sent, losses = self._clock.monotonic(), self._scope.in_flight.losses
         crowded = self._dispatcher.crowded()
         if self._partitions is not None:
             # What waits behind a failed head of one partition must not hold up the others.
@@ -155,7 +145,7 @@ class Reader:
         self._tell_vanished()
         if deliveries:
             self.prefetch.weigh(len(deliveries), sum([len(delivery.body) for delivery in deliveries]))
-        self._accept(deliveries, sent, probing)
+        self._accept(deliveries, sent, losses, probing)
 
     def _tell_vanished(self) -> None:
         if self._vanishing is not None and (gone := self._vanishing.take_vanished()):
@@ -166,13 +156,24 @@ class Reader:
         """Whether one message may be read although the breaker is not closed."""
         return breaker.probes and not any(held.probe for held in self._scope.in_flight.everything())
 
-    def _accept(self, deliveries: list[Delivery], sent: float, probing: bool = False) -> None:
-        now = self._clock.monotonic()
-        if deliveries and now - sent > self._scope.policy.lease_s / 3:
-            # Nobody knows how much of that time the leases have been running (this process may have been stopped
-            # meanwhile): ask, rather than run what another may have by now.
-            sent, deliveries = self._still_ours(deliveries)
-        fresh = self._scope.in_flight.take(deliveries, sent)
+    def _accept(self, deliveries: list[Delivery], sent: float, losses: int, probing: bool) -> None:
+        """Hand on what was read since ``sent``, when partitions had been lost so many times."""
+        table = self._scope.in_flight
+        # Nobody knows how much of a long time the leases have been running (this process may have been stopped
+        # meanwhile): ask, rather than run what another may have by now.
+        in_doubt = self._clock.monotonic() - sent > self._scope.policy.lease_s / 3
+        while deliveries:
+            if in_doubt:
+                losses = table.losses
+                sent, deliveries = self._still_ours(deliveries)
+            with table.moving:
+                # What was leased of a partition before it was lost would be handled beside its next owner.
+                in_doubt = table.losses != losses
+                if not in_doubt:
+                    self._offer(table.take(deliveries, sent), probing)
+                    return
+
+    def _offer(self, fresh: list[InFlight], probing: bool) -> None:
         if not fresh:
             return
         if probing:
@@ -231,37 +232,6 @@ class Reader:
         if room < _quarter(limit) or self._settler.waiting >= UNSETTLED_MOST:
             return 0
         return min(room, BATCH)
-
-
-class Prefetch:
-    """Slow handlers get one delivery a thread, so that others may have the rest; no-op handlers get a full pipe."""
-
-    def __init__(self, concurrency: int) -> None:
-        #: Handler threads to feed; may change.
-        self.concurrency = concurrency
-        self._mean_s: float | None = None
-        self._mean_bytes = 0.0
-        #: What took less, in seconds, need not be observed.
-        self.least_s = 0.0
-
-    def observe(self, duration_s: float) -> None:
-        """Learn from one finished handler. Called from many threads; a lost update does no harm."""
-        mean_s = self._mean_s
-        self._mean_s = mean_s = duration_s if mean_s is None else mean_s + (duration_s - mean_s) * WEIGHT
-        self.least_s = FAST_S if mean_s < FAST_S else 0.0
-
-    def weigh(self, messages: int, size: int) -> None:
-        """Learn from one read of ``messages`` with ``size`` bytes in all. Called from one thread."""
-        # The heaviest read counts for a while: a burst of large messages must not meet a light mean.
-        self._mean_bytes = max(size / messages, self._mean_bytes * (1 - WEIGHT))
-
-    def limit(self) -> int:
-        """How many unhandled deliveries to hold at most; one a thread until something was learnt."""
-        if self._mean_s is None:
-            return self.concurrency
-        ahead = self.concurrency * HORIZON_S / max(self._mean_s, FAST_S)
-        room = int(MOST_BYTES / self._mean_bytes) if self._mean_bytes else MOST
-        return max(self.concurrency, min(MOST, room, self.concurrency + int(ahead)))
 
 
 class Breaker:

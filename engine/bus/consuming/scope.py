@@ -77,10 +77,15 @@ class ConsumerScope:
         """Pauses for one thread that asks the store."""
         return Backoff(self.rng)
 
-    def thread(self, duty: str, loop: Callable[[], None]) -> RestartingThread:
-        """A thread for ``loop``, not started."""
+    def thread(self, duty: str, loop: Callable[[], None], *, drains: bool = False) -> RestartingThread:
+        """A thread for ``loop``, not started; one that ``drains`` is needed for as long as anything is in hand."""
         return RestartingThread(
-            f"hbus-{self}-{duty}", loop, stop=self.stop, clock=self.clock, report=self.health.trouble
+            f"hbus-{self}-{duty}",
+            loop,
+            stop=self.stop,
+            over=self.over if drains else self.stop,
+            clock=self.clock,
+            report=self.health.trouble,
         )
 
 
@@ -166,7 +171,7 @@ class Backoff:
 
 class RestartingThread:
     """Runs ``loop`` until it returns. If it raises, that is logged and reported, and it is started again after a
-    second, unless ``stop`` is set."""
+    second, unless ``over`` is set. Once ``stop`` is, it may return."""
 
     def __init__(
         self,
@@ -174,6 +179,7 @@ class RestartingThread:
         loop: Callable[[], None],
         *,
         stop: threading.Event,
+        over: threading.Event,
         clock: Clock,
         report: Callable[[BaseException], None],
     ) -> None:
@@ -181,6 +187,7 @@ class RestartingThread:
         self.ended = threading.Event()
         self._loop = loop
         self._stop = stop
+        self._over = over
         self._clock = clock
         self._report = report
         #: When it broke last, and before; monotonic seconds.
@@ -220,7 +227,7 @@ class RestartingThread:
                     _log.exception("%s broke and is started again", self.name)
                     self._broke.append(self._clock.monotonic())
                     self._report(error)
-                    if self._clock.wait(self._stop, RESTART_S):
+                    if self._clock.wait(self._over, RESTART_S):
                         return
         finally:
             self.ended.set()

@@ -145,21 +145,22 @@ class Settler:
             self._settle(batch)
 
     def _settle(self, batch: Sequence[Decision]) -> None:
-        tries, repeated = 0, False
+        # Whether a try before may have been done, and what to say of it.
+        tries, unsure, late = 0, False, ""
         while True:
-            taken: Sequence[bool] | None = None
+            taken: Sequence[bool | None] | None = None
             with self._in_flight.settling:
                 try:
                     taken = self._ask(batch) if tries < TRIES else self._ask_parts(batch)
                 except Unavailable as error:
                     self._scope.health.away(error)
-                    repeated = True
+                    unsure, late = unsure or not error.untouched, "the store was away while this was settled"
                 except Exception as error:  # noqa: BLE001
                     # What the store can never take must not hold up the rest: it is found, and its lease runs out.
                     _log.exception("settling %d deliveries of %s failed", len(batch), self._scope)
                     self._scope.health.trouble(error)
-                    tries += 1
-                told = [] if taken is None else self._book(batch, taken, repeated=repeated)
+                    tries, unsure = tries + 1, True
+                told = [] if taken is None else self._book(batch, taken, unsure=unsure, late=late)
             if taken is not None:
                 break
             if self._scope.clock.wait(self._abandoned, self._backoff.next_s()):
@@ -177,11 +178,11 @@ class Settler:
             [Settlement(each.delivery.receipt) if isinstance(each, InFlight) else _settlement(each) for each in batch]
         )
 
-    def _ask_parts(self, batch: Sequence[Decision]) -> Sequence[bool]:
-        """What the store takes of what it cannot take as a whole: halved until the one is found that breaks."""
+    def _ask_parts(self, batch: Sequence[Decision]) -> Sequence[bool | None]:
+        """What the store takes of what it cannot take as a whole: halved until what breaks is found (``None``)."""
         if len(batch) == 1:
-            return [False]
-        middle, answers = len(batch) // 2, list[bool]()
+            return [None]
+        middle, answers = len(batch) // 2, list[bool | None]()
         for part in (batch[:middle], batch[middle:]):
             try:
                 answers += self._ask(part)
@@ -191,9 +192,10 @@ class Settler:
                 answers += self._ask_parts(part)
         return answers
 
-    def _book(self, batch: Sequence[Decision], taken: Sequence[bool], *, repeated: bool) -> list[FactBatch]:
+    def _book(
+        self, batch: Sequence[Decision], taken: Sequence[bool | None], *, unsure: bool, late: str
+    ) -> list[FactBatch]:
         """Forget what the store has answered; the facts of it."""
-        late = "the store was away while this was settled" if repeated else ""
         settled: list[InFlight] = []
         others: dict[str, list[tuple[Finished, str]]] = {}
         take, drop = self._queue.popleft, self._in_flight.drop
@@ -209,7 +211,7 @@ class Settler:
                 # Its key is not parked any more: it was put back, and comes again in its turn.
                 continue
             # After a lost answer "not yours" may mean "settled by your first try", so it is no sign of a lost lease.
-            if ok or repeated:
+            if ok or (unsure and ok is not None):
                 self._count(finished)
                 if finished.kind:
                     others.setdefault(finished.kind, []).append((finished, finished.detail or late))

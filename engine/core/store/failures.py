@@ -26,6 +26,8 @@ from engine.core.store.tls import tls_trouble
 class NotSent(Unavailable):
     """The command did not reach the store: it certainly did not run."""
 
+    untouched = True
+
 
 class NoConnectionLeft(NotSent, OutOfConnections):
     """There was no connection to send the command by."""
@@ -45,6 +47,11 @@ class AnswerLost(Unavailable):
     """The command was sent and the answer did not come: it may have run."""
 
 
+#: How the store refuses a command, and a script at its first one that writes: it looks once, and what it sees holds for
+#: the whole script. With other words a script may have stopped half-way.
+BEFORE_ALL = ("OOM", "MISCONF", "READONLY", "LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "NOREPLICAS")
+
+
 class Refused(Unavailable):
     """The store answered with an error; :attr:`words` are its own."""
 
@@ -52,6 +59,7 @@ class Refused(Unavailable):
         what, remedy = refusal(words)
         super().__init__(f"The store at {address} refused: {what}.", remedy=remedy)
         self.words = words
+        self.untouched = what.startswith(BEFORE_ALL)
 
 
 def not_refused(reply: Any) -> Any:
@@ -117,10 +125,17 @@ def not_sent(address: str, error: Exception) -> NotSent:
         kind = NoConnectionLeft if out_of_connections(error) else NotSent
         return kind(f"The store at {address} {condition.what}.", remedy=condition.remedy)
     return NotSent(
-        f"The store at {address} cannot be reached: {said(error)}.",
+        f"The store at {address} cannot be reached: {_said(error)}.",
         remedy="Make sure that it runs and that REDIS_URL names it.",
     )
 
 
-def said(error: Exception) -> str:
+def answer_lost(address: str, error: Exception) -> AnswerLost:
+    return AnswerLost(
+        f"The connection to the store at {address} broke before its answer came: {_said(error)}.",
+        remedy="Make sure that the store runs and can be reached; then try again.",
+    )
+
+
+def _said(error: Exception) -> str:
     return words_of(error).rstrip(".")

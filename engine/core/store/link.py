@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import select
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -34,7 +34,7 @@ from engine.core.scripts import Script, wait_for
 from engine.core.store.address import StoreAddress
 from engine.core.store.client import open_nodes
 from engine.core.store.conditions import out_of_connections
-from engine.core.store.failures import AnswerLost, Elsewhere, Refused, not_sent, said, words_sent
+from engine.core.store.failures import Elsewhere, Refused, answer_lost, not_sent, words_sent
 from engine.core.store.nodes import StoreNodes
 from engine.core.store.slots import key_of
 
@@ -197,14 +197,15 @@ class Link:
     ) -> tuple[Any, int]:
         """Run a script; its reply, and how many replicas had what it wrote in time.
 
-        Waits for ``replicas`` of them. Raises as :meth:`command`; :class:`AnswerLost` also when it certainly ran.
+        Waits for ``replicas`` of them. Raises as :meth:`command`; :class:`AnswerLost` also when it certainly ran, and
+        where nobody could be asked to wait any more.
         """
         keys = tuple(keys)
         call = ("EVAL", script.text, len(keys), *keys, *args)
         for _ in range(REDIRECTS):
             with self.conversation(keys[0]) as conversation:
                 conversation.send(call)
-                conversation.send(wait_for(replicas))
+                conversation.ask_replicas(replicas)
                 try:
                     return conversation.answer(), conversation.replicas_reached()
                 except Elsewhere as error:
@@ -333,13 +334,13 @@ class Conversation:
         self._owed += len(commands)
         self._put(b"".join(pack_command(args) for args in commands))  # type: ignore[arg-type]
 
-    def _put(self, packed: bytes) -> None:
+    def _put(self, packed: bytes, broken: Callable[[str, Exception], Unavailable] = not_sent) -> None:
         try:
             self._connection.send_packed_command([packed])
         except (ConnectionError, TimeoutError) as error:
             self._link.heed(error, self._lender.pool)
             # Not all of it left this machine, and the store runs no half commands.
-            raise not_sent(self._link.address, error) from error
+            raise broken(self._link.address, error) from error
 
     def answer(self) -> Any:
         """The answer to the oldest command; raises :class:`AnswerLost`, :class:`Elsewhere` or :class:`Refused`, and
@@ -351,10 +352,7 @@ class Conversation:
             raise Refused(self._link.address, words_sent(error)) from error
         except (ConnectionError, TimeoutError) as error:
             self._link.heed(error, self._lender.pool)
-            raise AnswerLost(
-                f"The connection to the store at {self._link.address} broke before its answer came: {said(error)}.",
-                remedy="Make sure that the store runs and can be reached; then try again.",
-            ) from error
+            raise answer_lost(self._link.address, error) from error
         except NoScriptError:
             self._owed -= 1
             raise
@@ -373,8 +371,13 @@ class Conversation:
         """Give the connection back."""
         self._lender.take_back(self._lent, sound=not self._owed)
 
+    def ask_replicas(self, replicas: int) -> None:
+        """Send :func:`wait_for`. Raises :class:`AnswerLost`: whatever was sent before it may run all the same."""
+        self._owed += 1
+        self._put(pack_command(wait_for(replicas)), answer_lost)  # type: ignore[arg-type]
+
     def replicas_reached(self) -> int:
-        """The answer to :func:`wait_for`; 0 where the store refuses to wait."""
+        """The answer to :meth:`ask_replicas`; 0 where the store refuses to wait."""
         try:
             return int(self.answer())
         except Refused:

@@ -230,7 +230,7 @@ class ModelDatabase:
 
     def trigger(self, job: str, part: str, now: float) -> RunRow:
         """A row of a run that somebody asks for, beside those of slots."""
-        row = RunRow(len(self.runs) + 1, job, int(now), RunState.CLAIMED, 0, 1, now, manual=True, part=part)
+        row = RunRow(len(self.runs) + 1, job, int(now), RunState.CLAIMED, 0, 1, now, manual=True, made_s=now, part=part)
         self._keep(row)
         self.history.append(row)
         self.reasons[row.id] = ""

@@ -83,13 +83,15 @@ class RunRow:
     last_end: RunState | None = field(default=None, kw_only=True)
     #: Whether somebody triggered it.
     manual: bool = field(default=False, kw_only=True)
+    #: When it was made, by the database's clock, where no planned instant made it; its slot is that second. 0: one did.
+    made_s: float = field(default=0.0, kw_only=True)
     #: Which part of its slot it does, see :mod:`~engine.cron.slots.parts`.
     part: str = field(default=WHOLE, kw_only=True)
 
     @property
     def due_s(self) -> float:
         """When it was to begin: what is told to begin later than its slot is not late until then."""
-        return max(self.slot, self.not_before_s)
+        return max(self.slot, self.made_s, self.not_before_s)
 
 
 class Step:

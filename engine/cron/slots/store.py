@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from pathlib import Path
 
 import redis
@@ -52,6 +53,16 @@ class SeenMarker:
     claimed_ms: int
     #: Until it is forgotten, in seconds.
     left_s: float
+
+
+class TakenAway(IntEnum):
+    """What became of a lease that somebody wanted to take away."""
+
+    #: The run has another one by now, which was left alone.
+    ANOTHERS = -1
+    #: Nobody has one.
+    FREE = 0
+    TAKEN = 1
 
 
 class SlotStore:
@@ -122,10 +133,9 @@ class SlotStore:
         held = zip(slots, answers[::2], answers[1::2], strict=True)
         return {slot: _seen_marker(raw, left_ms) for slot, raw, left_ms in held if raw is not None}
 
-    def take_away(self, run: int) -> bool:
-        """Take the lease of a run from whoever has it: they stop, and the run is lost; whether anybody had it."""
-        with answered():
-            return bool(self._client.delete(self.lease_key(run)))
+    def take_away(self, run: int, epoch: int) -> TakenAway:
+        """Take the lease of this epoch from whoever has it: they stop, and the run is lost."""
+        return TakenAway(self._scripts.call("take_away", [self.lease_key(run)], [epoch]))
 
     def marker_key(self, slot: SlotKey) -> str:
         """Where the marker of a slot is kept."""

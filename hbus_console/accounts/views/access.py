@@ -40,6 +40,7 @@ def access(request: HttpRequest) -> HttpResponse:
     manages = allows(who, ACCESS_MANAGE)
     users, next_user = _users(request.GET.get("cursor", "")) if manages else ([], "")
     living = Q(revoked_at__isnull=True, expires_at__gt=datetime.now(UTC))
+    others = living & ~Q(user_id=who.user_id)
     return render(
         request,
         "accounts/access.html",
@@ -51,7 +52,8 @@ def access(request: HttpRequest) -> HttpResponse:
             "people": User.objects.filter(is_active=True).count() if manages else 0,
             "programs": ApiToken.objects.filter(living).count() if manages else 0,
             "tokens": _tokens(Q(user_id=who.user_id)),
-            "others_tokens": _tokens(living & ~Q(user_id=who.user_id)) if manages else [],
+            "others_tokens": _tokens(others) if manages else [],
+            "others_living": ApiToken.objects.filter(others).count() if manages else 0,
             "roles": [(role, _adds(role)) for role in Role],
         },
     )

@@ -61,9 +61,9 @@ class RunOut(msgspec.Struct):
     """A run. ``part`` is empty where it does the whole of its slot, else a shard (``3/8``, from 0) or a node
     (``@web-1``). ``slot`` is its planned instant, or when it was triggered, or pinged beside all slots; ``epoch`` that
     of the worker that began it last, under which alone anything may be written of it. ``late_s`` is counted from when
-    it was to begin: its slot, or later by its jitter or by the pause before an attempt. ``asked_by``, ``asked_why`` and
-    ``key`` are those of a manual one, or why a ping stands beside the slots, and its ``rid``; ``parameters`` are null
-    where the job's own are meant, and masked where they are secret.
+    it was to begin: its slot, or the very moment at which it was triggered, or later by its jitter or by the pause
+    before an attempt. ``asked_by``, ``asked_why`` and ``key`` are those of a manual one, or why a ping stands beside
+    the slots, and its ``rid``; ``parameters`` are null where the job's own are meant, and masked where they are secret.
     """
 
     id: int

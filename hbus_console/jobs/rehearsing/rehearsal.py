@@ -163,8 +163,8 @@ class Rehearsal:
 
     def _free(self) -> None:
         """Of a play that died its leases: nobody renews them."""
-        for run in self._open(RunState.RUNNING):
-            self._store.take_away(run)
+        for run, lease in self._store.leases(self._open(RunState.RUNNING)).items():
+            self._store.take_away(run, lease.epoch)
 
     def _advance(self, seconds: float) -> None:
         """The clock passes, and leases are renewed in time."""

@@ -76,6 +76,6 @@ class RehearsedStore(SlotStore):
 
     def _run_out(self) -> None:
         now_s = self.time()
-        for run in [run for run, until in self._leases.items() if until.at <= now_s]:
-            self.take_away(run)
+        for run, epoch in [(run, until.epoch) for run, until in self._leases.items() if until.at <= now_s]:
+            self.take_away(run, epoch)
             del self._leases[run]

@@ -14,6 +14,7 @@ from hbus_console.access.permissions import Actor, require
 from hbus_console.access.scopes import namespace_q
 from hbus_console.audit.already import already
 from hbus_console.audit.services import record
+from hbus_console.faults import GatheredFaults
 from hbus_console.jobs.calendars import check_calendar, users_among, users_of
 from hbus_console.jobs.feature import JOB_CALENDAR
 from hbus_console.jobs.models import Job, JobCalendar
@@ -52,15 +53,18 @@ class CalendarChange(NamedTuple):
 def create_calendar(actor: Actor, name: str, lines: str, reason: str, *, description: str = "") -> JobCalendar:
     """Make one that no job has yet.
 
-    Raises ``Forbidden``, ``BadInput`` naming the field and the line, and ``Conflict`` when the name is taken.
+    Raises ``Forbidden``, ``BadInput`` naming each field at fault, and ``Conflict`` when the name is taken.
     """
     require(actor, JOB_CALENDAR)
-    made = JobCalendar(name=check_calendar(name), **_checked(lines, description))
-    reason = checks.reason(reason)
-    if JobCalendar.objects.filter(name=name).exists():
-        raise Conflict(f"There is already a calendar {name}.", remedy="Choose another name.", field="name")
+    faults = GatheredFaults()
+    with faults.gathered():
+        check_calendar(name)
+        if JobCalendar.objects.filter(name=name).exists():
+            raise Conflict(f"There is already a calendar {name}.", remedy="Choose another name.", field="name")
+    clean = _checked(faults, lines, description, reason)
+    made = JobCalendar(name=name, **clean)
     made.save(force_insert=True)
-    record(actor, "job.calendar_create", made.subject, reason=reason, after=_settings(made))
+    record(actor, "job.calendar_create", made.subject, reason=checks.reason(reason), after=_settings(made))
     return made
 
 
@@ -69,11 +73,11 @@ def change_calendar(
 ) -> CalendarChange:
     """Change it, and with it each job that has it, which makes a version of that; what was decided stays.
 
-    Raises ``Forbidden``, ``NotThere``, ``BadInput`` naming the field, also where it would leave a job no slot, and
-    ``Outdated`` where ``version`` is not the one that it has.
+    Raises ``Forbidden``, ``NotThere``, ``BadInput`` naming each field at fault, also where it would leave a job no
+    slot, and ``Outdated`` where ``version`` is not the one that it has.
     """
     require(actor, JOB_CALENDAR)
-    clean, reason = _checked(lines, description), checks.reason(reason)
+    clean, reason = _checked(GatheredFaults(), lines, description, reason), reason.strip()
     checks.revision(version, calendar(name).version, name)
     ready = carried(_whole(users_of(name)), name, clean["lines"])
     with transaction.atomic():
@@ -157,13 +161,21 @@ def _whole(jobs: list[Job], *, lock: bool = False) -> list[Job]:
     return list(rows.select_for_update(of=("self",)) if lock else rows)
 
 
-def _checked(lines: str, description: str) -> dict[str, Any]:
-    text = checks.text(lines, "lines", most=MOST_TEXT, required=True, lines=True)
-    try:
-        compile_exclusions(text)
-    except BadInput as error:
-        raise BadInput(error.what, remedy=error.remedy, field="lines") from error
-    return {"lines": text, "description": checks.text(description, "description", most=MOST_DESCRIPTION)}
+def _checked(faults: GatheredFaults, lines: str, description: str, reason: str) -> dict[str, Any]:
+    """What of it is kept, cleaned. Raises all that does not fit, behind the ``faults`` that were found before."""
+    clean: dict[str, Any] = {}
+    with faults.gathered():
+        clean["lines"] = checks.text(lines, "lines", most=MOST_TEXT, required=True, lines=True)
+        try:
+            compile_exclusions(clean["lines"])
+        except BadInput as error:
+            raise BadInput(error.what, remedy=error.remedy, field="lines") from error
+    with faults.gathered():
+        clean["description"] = checks.text(description, "description", most=MOST_DESCRIPTION)
+    with faults.gathered():
+        checks.reason(reason)
+    faults.tell()
+    return clean
 
 
 def _settings(row: JobCalendar) -> dict[str, Any]:

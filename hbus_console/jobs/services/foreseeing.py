@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from engine.core.errors import HbusError, Unavailable
 from engine.cron.slots.overlap import judged_overlap
 from engine.cron.slots.steps import Beginning, RunRow, RunState
-from hbus_console.access.permissions import Actor, allows, require
+from hbus_console.access.permissions import Actor, require
 from hbus_console.cluster.services import living
 from hbus_console.jobs.columns import Division
 from hbus_console.jobs.feature import JOB_EDIT, JOB_RUN
@@ -21,7 +21,7 @@ from hbus_console.jobs.part_words import part_words
 from hbus_console.jobs.rights import actor_named, words_of_identity
 from hbus_console.jobs.services.draft import snapshot
 from hbus_console.jobs.services.jobs import job
-from hbus_console.jobs.services.secrets import shown_target
+from hbus_console.jobs.services.secrets import sees_whole, shown_target
 from hbus_console.jobs.services.triggering import (
     Trigger,
     checked_parameters,
@@ -61,7 +61,7 @@ def foresee(actor: Actor, name: str, asked: Trigger) -> list[Foresight]:
 
 
 def _work(actor: Actor, row: Job) -> Iterator[Foresight]:
-    target = row.target if allows(actor, JOB_EDIT, row.name) else shown_target(snapshot(row))
+    target = row.target if sees_whole(actor, row.name, snapshot(row)) else shown_target(snapshot(row))
     yield Foresight("does", f"{KINDS[row.kind].words}: {target}")
     try:
         acting = actor_named(row.acts_as)

@@ -15,6 +15,7 @@ from hbus_console import checks
 from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.already import already
 from hbus_console.audit.services import record
+from hbus_console.faults import GatheredFaults
 from hbus_console.jobs.calendars import lines_of
 from hbus_console.jobs.feature import JOB_DELETE, JOB_EDIT, JOB_GOVERN, JOB_PAUSE
 from hbus_console.jobs.following import check_after, followers_seen, keep_after
@@ -35,6 +36,7 @@ from hbus_console.jobs.tags import keep_tags
 from hbus_console.jobs.undecided import tell_undecided
 from hbus_console.jobs.unseen import restored_after
 from hbus_console.teams import services as teams
+from hbus_console.teams.models import Team
 
 #: What says when it runs: what was missed under another of these is not caught up with.
 WHEN = ("schedule", "zone", "gap", "fold")
@@ -50,24 +52,91 @@ class Why(NamedTuple):
     reason: str
 
 
+class MeantJob(NamedTuple):
+    """What a job is to be: its settings but the owner, cleaned, and who answers for it."""
+
+    settings: dict[str, Any]
+    owner: Team | None
+    #: Whether a secret was written out, which may be what it was: then the job is changed all the same.
+    typed: bool = False
+
+
+def checked_new(actor: Actor, draft: JobDraft, reason: str = "") -> MeantJob:
+    """All that is asked of a new job, but whether there is what it runs after: that may be made with it.
+
+    Raises as :func:`create_job`.
+    """
+    faults, name = GatheredFaults(), draft.name
+    with faults.gathered():
+        checks.name(name, "name")
+    if not faults:
+        # A name that is none is in nobody's namespace.
+        require(actor, JOB_EDIT, name)
+    with faults.gathered():
+        if Job.objects.filter(name=name).exists():
+            raise Conflict(f"There is already a job {name}.", remedy="Choose another name.", field="name")
+    with faults.gathered():
+        clean = checked(name, with_known(asdict(draft), {}, Secrecy()))
+    with faults.gathered():
+        owner = teams.owner(draft.owner)
+    with faults.gathered():
+        checks.reason(reason, required=False)
+    faults.tell()
+    check_work(actor, clean)
+    return MeantJob(clean, owner)
+
+
+def checked_change(actor: Actor, row: Job, changes: Mapping[str, Any], why: Why | None = None) -> MeantJob | None:
+    """All that is asked of a change, but whether there is what it runs after; ``None`` where nothing would differ.
+
+    Without a ``why`` nobody is asked for one. Raises as :func:`change_job`.
+    """
+    before = snapshot(row)
+    secrecy = secrecy_of(row.name)
+    meant = with_known(changes, before, secrecy)
+    wanted = SETTINGS.differing(before, meant)
+    # Whether it is the same is not told: a secret that is typed is a change, with its version and its trace.
+    typed = secrecy.types_one(changes.get("parameters"), before)
+    if typed:
+        wanted["parameters"] = meant["parameters"]
+    if not wanted:
+        return None
+    acts = SETTINGS.acts_of(wanted)
+    for act in acts:
+        require(actor, act, row.name)
+    if why is not None:
+        checks.reason(why.reason, required=JOB_GOVERN in acts)
+    clean = checked(row.name, {**before, **{field: value for field, value in wanted.items() if field != "owner"}})
+    refuse_another_place(before, clean)
+    # A version's secrets were given for what that version did.
+    if why is None or why.action != RESTORED:
+        refuse_carrying(before, clean, changes, secrecy)
+    owner = row.team
+    if "owner" in wanted:
+        owner = teams.owner(wanted["owner"]) if wanted["owner"] else None
+    if typed or does_other_work(before, clean):
+        check_work(actor, clean)
+    return MeantJob(clean, owner, typed)
+
+
+def does_other_work(before: Mapping[str, Any], clean: Mapping[str, Any]) -> bool:
+    """Whether whoever makes such a change lends the job their rights."""
+    return any(clean[field] != before[field] for field in WORK_SETTINGS)
+
+
 @transaction.atomic
 def create_job(actor: Actor, draft: JobDraft, reason: str = "", *, now_s: Now = database_time) -> Job:
     """Make a job; its slots count from now on.
 
     Raises ``Forbidden``, :class:`BadInput` naming the field, and :class:`Conflict` when the name is taken.
     """
-    name = checks.name(draft.name, "name")
-    require(actor, JOB_EDIT, name)
-    reason = checks.reason(reason, required=False)
-    if Job.objects.filter(name=name).exists():
-        raise Conflict(f"There is already a job {name}.", remedy="Choose another name.", field="name")
-    clean = checked(name, with_known(asdict(draft), {}, Secrecy()))
-    check_work(actor, clean)
+    wanted = checked_new(actor, draft, reason)
+    name, clean = draft.name, wanted.settings
     check_after(actor, name, clean["after"])
     made = Job(
         name=name,
         version=_first_version(name),
-        team=teams.owner(draft.owner),
+        team=wanted.owner,
         acts_as=identity_of(actor),
         calendar_lines=lines_of(clean["calendars"].split(), lock=True),
         **clean,
@@ -80,7 +149,7 @@ def create_job(actor: Actor, draft: JobDraft, reason: str = "", *, now_s: Now = 
     JobCursor.objects.update_or_create(job=name, defaults={"version": made.version, "at": int(now_s())})
     settings = snapshot(made)
     shown = shown_settings(settings, Secrecy().also(settings))
-    entry = record(actor, "job.create", made.subject, reason=reason, after=shown)
+    entry = record(actor, "job.create", made.subject, reason=checks.reason(reason, required=False), after=shown)
     JobVersion.objects.create(job=made, number=made.version, settings=settings, audit_seq=entry.seq)
     return made
 
@@ -203,29 +272,12 @@ def _change(actor: Actor, row: Job, changes: Mapping[str, Any], why: Why, now_s:
         changes = {**changes, "after": restored_after(actor, changes["after"], before["after"])}
     # Before it is asked what differs: a refusal that a change alone met would say that there is none.
     checks.reason(why.reason, required=False)
-    secrecy = secrecy_of(row.name)
-    meant = with_known(changes, before, secrecy)
-    wanted = SETTINGS.differing(before, meant)
-    # Whether it is the same is not told: a secret that is typed is a change, with its version and its trace.
-    typed = secrecy.types_one(changes.get("parameters"), before)
-    if typed:
-        wanted["parameters"] = meant["parameters"]
-    if not wanted:
+    wanted = checked_change(actor, row, changes, why)
+    if wanted is None:
         already(row.subject, "is as you sent it")
         return row
-    for act in SETTINGS.acts_of(wanted):
-        require(actor, act, row.name)
-    reason = checks.reason(why.reason, required=JOB_GOVERN in SETTINGS.acts_of(wanted))
-    clean = checked(row.name, {**before, **{field: value for field, value in wanted.items() if field != "owner"}})
-    refuse_another_place(before, clean)
-    # A version's secrets were given for what that version did.
-    if why.action != RESTORED:
-        refuse_carrying(before, clean, changes, secrecy)
-    owner = row.team
-    if "owner" in wanted:
-        owner = teams.owner(wanted["owner"]) if wanted["owner"] else None
-    if typed or any(clean[field] != before[field] for field in WORK_SETTINGS):
-        check_work(actor, clean)
+    clean, owner, typed = wanted
+    if typed or does_other_work(before, clean):
         row.acts_as = identity_of(actor)
     if clean["after"] != before["after"]:
         check_after(actor, row.name, clean["after"], before["after"], typed=why.action != RESTORED)
@@ -237,7 +289,7 @@ def _change(actor: Actor, row: Job, changes: Mapping[str, Any], why: Why, now_s:
     row.calendar_lines = lines_of(row.calendars.split(), lock=True)
     if snapshot(row) == before and not typed:
         return row
-    save_version(actor, row, Why(why.action, reason), before, typed=typed)
+    save_version(actor, row, Why(why.action, checks.reason(why.reason, required=False)), before, typed=typed)
     return row
 
 

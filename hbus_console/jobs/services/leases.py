@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from engine.core.errors import BadInput, Conflict
 from engine.cron.slots.steps import RunState
+from engine.cron.slots.store import TakenAway
 from hbus_console import checks
 from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.decisions import StoreDecision, carry_out, found_done, last_decision, unanswered
@@ -44,10 +45,18 @@ def release_lease(actor: Actor, job: str, run_id: int, reason: str) -> JobRun:
             field="run",
         )
     before = {"owner": run.owner, "epoch": run.epoch}
-    carry_out(
-        StoreDecision(actor, JOB_RELEASE.name, run.subject, reason, before), lambda: slot_store().take_away(run.pk)
-    )
+    carry_out(StoreDecision(actor, JOB_RELEASE.name, run.subject, reason, before), lambda: _take_away(job, run))
     return run
+
+
+def _take_away(job: str, run: JobRun) -> None:
+    """That its worker has let go of it by itself does no harm: the run is lost all the same."""
+    if slot_store().take_away(run.pk, run.epoch) is TakenAway.ANOTHERS:
+        raise Conflict(
+            f"Run {run.pk} of {job} has another lease than the one you saw: nothing was taken.",
+            remedy="Look at how the run stands. To take that one is another decision.",
+            field="run",
+        )
 
 
 def _found_by_repeat(actor: Actor, run: JobRun, tried: EarlierTry) -> bool:

@@ -12,8 +12,8 @@ from typing import Any
 
 from engine.core.errors import BadInput
 from engine.core.redaction import redact_text, shown_url
-from hbus_console.access.permissions import Actor, allows
-from hbus_console.jobs.feature import JOB_EDIT
+from hbus_console.access.permissions import GLOBAL, Actor, allows
+from hbus_console.jobs.feature import JOB_COMMAND, JOB_EDIT
 from hbus_console.jobs.kinds.names import WorkName
 from hbus_console.jobs.models import Job, JobRun
 from hbus_console.jobs.services.secrecy import Secrecy, secrecy_of
@@ -24,12 +24,14 @@ from hbus_console.jobs.unseen import shown_after
 WHERE = ("kind", "target", "options", "parameters_schema")
 #: Who changes one of these has the options sent elsewhere. They may see these, but a mask says that they did not look.
 _ELSEWHERE = ("kind", "target")
+#: Kinds whose work takes the right to have jobs run programs.
+_PROGRAMS = (WorkName.COMMAND, WorkName.SPARK)
 
 
 def shown_settings(settings: Mapping[str, Any], secrecy: Secrecy, *, whole: bool = False) -> dict[str, Any]:
     """The settings of a job, or of a version of it, as they may be shown and written down.
 
-    ``secrecy`` is that of the job. ``whole``: to somebody who may change what it does.
+    ``secrecy`` is that of the job. ``whole``: to somebody who may change what it does, see :func:`sees_whole`.
     """
     shown = dict(settings)
     if settings.get("parameters"):
@@ -41,8 +43,16 @@ def shown_settings(settings: Mapping[str, Any], secrecy: Secrecy, *, whole: bool
 
 def shown_to(who: Actor, name: str, settings: Mapping[str, Any], secrecy: Secrecy) -> dict[str, Any]:
     """Those of the job ``name`` as ``who`` may see them: also without the names of jobs that they may not see."""
-    shown = shown_settings(settings, secrecy, whole=allows(who, JOB_EDIT, name))
+    shown = shown_settings(settings, secrecy, whole=sees_whole(who, name, settings))
     return {**shown, "after": shown_after(who, shown["after"])} if shown.get("after") else shown
+
+
+def sees_whole(who: Actor, name: str, settings: Mapping[str, Any]) -> bool:
+    """Whether ``who`` may change what the job ``name`` does, where it does what the ``settings`` say: then they see all
+    of it. Who may edit jobs and not have them run programs changes no program.
+    """
+    runs_code = settings.get("kind") in _PROGRAMS
+    return allows(who, JOB_EDIT, name) and (not runs_code or allows(who, JOB_COMMAND, GLOBAL))
 
 
 def shown_target(settings: Mapping[str, Any]) -> str:

@@ -181,7 +181,7 @@ def _told(who: Actor, row: Job, secrecy: Secrecy) -> list[tuple[str, str]]:
             meant = dict(getattr(each, "options", ())).get(value) if isinstance(value, str) else None
             shown = each.reads(value) or meant or each.shown(value)
             if each.name == "target" and value != row.target and row.kind == WorkName.COMMAND:
-                shown = f"{shown} (its arguments are for who may change the job)"
+                shown = f"{shown} (its arguments are for who may change what it runs)"
             told.append((labels.get(each.name, each.label), "" if shown in (None, "") else str(shown)))
     return told
 

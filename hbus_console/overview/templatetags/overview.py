@@ -25,7 +25,7 @@ class _Line(NamedTuple):
     carrier: str
     spark: SafeString
     per_second: float
-    unsettled: int | None
+    unsettled: str
     dead: int
     blocked: bool
     note: str
@@ -40,7 +40,7 @@ def topic_row(context: Context, row: TopicRow) -> SafeString:
         row.carrier,
         sparks.spark(row.history, "accent", 110, 18),
         row.per_second,
-        row.unsettled,
+        row.backlog.told,
         row.dead,
         row.blocked,
         row.note,

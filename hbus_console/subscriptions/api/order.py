@@ -84,6 +84,8 @@ class OrderOut(msgspec.Struct):
     partitions: list[PartitionOut]
     parked: list[ParkedOut]
     key: KeyOut | None = None
+    #: More keys are parked than are listed.
+    more_parked: bool = False
 
 
 class UnparkedOut(msgspec.Struct):
@@ -125,9 +127,10 @@ class Order(ApiView):
                     each.record.attempts,
                     each.reason,
                 )
-                for each in parked
+                for each in parked[: order_page.KEYS]
             ],
             key=_key(order_page.key_view(row, key, table, parked)) if key else None,
+            more_parked=len(parked) > order_page.KEYS,
         )
         return Response(plain(out))
 

@@ -27,7 +27,6 @@ from hbus_console.subscriptions.api import bodies, shapes
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services import SubscriptionDraft
 from hbus_console.topics import lookup
-from hbus_console.wiring import bus
 
 _ROWS = Subscription.objects.select_related("topic", "team")
 _PAGE = {(200, "application/json"): page_of(described(shapes.SubscriptionOut)), **REFUSED}
@@ -223,6 +222,6 @@ class Breaker(ApiView):
 
 def _lag(row: Subscription) -> Lag | None:
     try:
-        return bus.admin(row.topic.transport).lag(row.topic.name, row.group)
+        return subscriptions.lag_of(row)
     except UNANSWERED:
         return None

@@ -7,7 +7,7 @@ transaction, and brings the store in line after the commit (the keeper does it a
 from hbus_console.subscriptions.services.breaker import breaker, open_breakers, set_breaker
 from hbus_console.subscriptions.services.declarations import SyncReport, sync_registrations
 from hbus_console.subscriptions.services.draft import SubscriptionDraft
-from hbus_console.subscriptions.services.draining import DrainStatus, drain, drain_status, drain_status_if_known
+from hbus_console.subscriptions.services.draining import DrainStatus, drain, drain_status, drain_status_if_known, lag_of
 from hbus_console.subscriptions.services.lookup import address, subscription
 from hbus_console.subscriptions.services.order import unpark
 from hbus_console.subscriptions.services.policy import policy_of
@@ -34,6 +34,7 @@ __all__ = [
     "drain_status",
     "drain_status_if_known",
     "follow_code",
+    "lag_of",
     "open_breakers",
     "pause_subscription",
     "policy_of",

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 
 import redis
 from django.db import transaction
 
-from engine.bus.errors import UNANSWERED
+from engine.bus.errors import UNANSWERED, GroupLost
 from engine.bus.partitions import together
+from engine.bus.transport import Lag
 from engine.core.error_text import words_of
 from engine.core.errors import Unavailable
 from hbus_console import checks
@@ -84,8 +86,7 @@ def drain_status(actor: Actor, topic: str, group: str) -> DrainStatus:
     """Where a drain stands, as the store and the nodes tell. Raises ``Unavailable`` and ``GroupLost``."""
     require(actor, VIEW, topic)
     row = lookup.subscription(topic, group)
-    carriers = row.topic.carriers
-    lags = [bus.admin(carrier).lag(topic, group) for carrier in carriers]
+    lags = lags_of(row)
     lag = together(lags)
     at_work, silent = _at_work(topic, group)
     return DrainStatus(
@@ -97,6 +98,25 @@ def drain_status(actor: Actor, topic: str, group: str) -> DrainStatus:
         at_work=at_work,
         silent=silent,
     )
+
+
+def lags_of(row: Subscription) -> list[Lag]:
+    """Where it stands in each store that holds messages of its topic. Raises ``Unavailable``, and ``GroupLost`` where
+    the store that is published to does not know it; what a topic leaves may be gone already.
+    """
+    topic = row.topic
+    lags = [bus.admin(topic.transport).lag(topic.name, row.group)]
+    if topic.leaving:
+        with suppress(GroupLost):
+            lags.append(bus.admin(topic.leaving).lag(topic.name, row.group))
+    return lags
+
+
+def lag_of(row: Subscription) -> Lag:
+    """Where it stands in all of them, held as it should be only where all obey. Raises as :func:`lags_of`."""
+    lags = lags_of(row)
+    obeyed = all if row.paused or row.topic.paused else any
+    return replace(together(lags), paused=obeyed(each.paused for each in lags))
 
 
 def drain_status_if_known(actor: Actor, topic: str, group: str) -> DrainStatus:

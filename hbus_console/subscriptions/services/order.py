@@ -50,8 +50,9 @@ def unpark(actor: Actor, topic: str, group: str, key: str, *, head: str, reason:
     A key that is parked in several partitions, where a foreign writer put it, has a head in each, and is named by one.
     Whoever asks again after an answer was lost is told that it was done, if it was, and nothing is done twice: a
     request that is repeated is about the parking that its first try met, and no later one. Raises ``Forbidden``,
-    :class:`BadInput` at the field, :class:`Conflict` when the key is not parked (any more), or somebody has decided
-    since, and ``Unavailable``, where nothing has changed; ``OutcomeUnknown`` where nobody knows.
+    :class:`BadInput` at the field, :class:`Conflict` when the key is not parked (any more), somebody has decided since,
+    or somebody does in this moment, and ``Unavailable``, where nothing has changed; ``OutcomeUnknown`` where nobody
+    knows.
     """
     require(actor, SUBSCRIPTION_OPERATE, topic)
     if not isinstance(key, str) or not key:
@@ -92,9 +93,9 @@ def unpark(actor: Actor, topic: str, group: str, key: str, *, head: str, reason:
     after = {"key": before["key"], "parked": False}
 
     def do() -> Unparked:
-        done = keeper.unpark(topic, group, parked.key, head, parked.partition)
+        done = keeper.unpark(topic, group, parked.key, head, parked.partition, seen=parked)
         if done is None:
-            raise _not_parked(row, parked.key, None)
+            raise _ended_meanwhile(row, keeper, parked)
         return done
 
     done = carry_out(StoreDecision(actor, _ACTIONS[head], row.subject, reason, before, after), do)
@@ -116,7 +117,7 @@ def _is_about(entry: AuditEntry, parked: Parked | None, named: str) -> bool:
 
 def _parking(parked: Parked) -> dict[str, Any]:
     """What tells one parking of a key from another: a head that is retried may park it again where it lies."""
-    parked_ms = dead.decode(parked.record).died_ms if parked.record else 0
+    parked_ms = dead.legible(parked.record).died_ms if parked.record else 0
     return {"partition": parked.partition, "head": parked.position, "parked_ms": parked_ms}
 
 
@@ -176,10 +177,26 @@ def _found_done(actor: Actor, row: Subscription, lost: AuditEntry, decided: tupl
     return done
 
 
-def _parked_since(before: Mapping[str, Any], now: Parked) -> Conflict:
-    by = "it has parked again" if now.position == before.get("head") else "another message has parked it"
+def _ended_meanwhile(row: Subscription, keeper: Partitioned, seen: Parked) -> Conflict:
+    """Of a parking that ended between the look and the act."""
+    same = [each for each in keeper.parked(row.topic.name, row.group, key=seen.key) if each.partition == seen.partition]
+    if not same:
+        return _not_parked(row, seen.key, None)
+    again = _again_by(seen.position, same[0])
     return Conflict(
-        f"What you had decided about {spelt(now.key)!r} was done, and {by} since.",
+        f"Somebody else has decided about {spelt(seen.key)!r} meanwhile, and {again} since.",
+        remedy="Look at that one, then decide about it.",
+        field="key",
+    )
+
+
+def _again_by(head: object, now: Parked) -> str:
+    return "it has parked again" if now.position == head else "another message has parked it"
+
+
+def _parked_since(before: Mapping[str, Any], now: Parked) -> Conflict:
+    return Conflict(
+        f"What you had decided about {spelt(now.key)!r} was done, and {_again_by(before.get('head'), now)} since.",
         remedy="Look at that one, then decide about it.",
         field="key",
     )
@@ -201,7 +218,7 @@ def _not_parked(row: Subscription, key: str, last: AuditEntry | None) -> Conflic
 def _fact(actor: Actor, row: Subscription, parked: Parked, done: Unparked, decided: tuple[str, str]) -> Fact:
     """What is said of the head; a head that retention by hand has taken is named by its position."""
     head, reason = decided
-    record = dead.decode(parked.record) if parked.record else None
+    record = dead.legible(parked.record) if parked.record else None
     message = None
     if done.head is not None:
         try:

@@ -16,9 +16,10 @@ from hbus_console import checks
 from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.already import already
 from hbus_console.audit.services import record
+from hbus_console.faults import GatheredFaults
 from hbus_console.schemas import services as schemas
 from hbus_console.teams import services as teams
-from hbus_console.topics import lookup, transport_objects
+from hbus_console.topics import catalog, lookup, transport_objects
 from hbus_console.topics.feature import TOPIC_DELETE, TOPIC_EDIT, TOPIC_GOVERN, TOPIC_PAUSE
 from hbus_console.topics.models import StoreRemoval, Topic
 from hbus_console.topics.services.draft import SETTINGS, TopicDraft, checked, snapshot
@@ -28,7 +29,7 @@ from hbus_console.wiring import bus
 
 #: Nothing may have been published for so long before an ordered topic changes its transport: whoever still knew the old
 #: rules has published by then.
-STILL_MS = 10_000
+STILL_MS = catalog.OLD_RULES_MS
 
 _clock = SystemClock()
 
@@ -37,11 +38,34 @@ _clock = SystemClock()
 def create_topic(actor: Actor, draft: TopicDraft, reason: str = "") -> Topic:
     """Make a topic with its owner and, if given, its first schema.
 
-    Raises ``Forbidden``, :class:`BadInput` naming the field, and :class:`Conflict` when the name is taken.
+    Raises ``Forbidden``, :class:`BadInput` naming each field, and :class:`Conflict` when the name is taken.
     """
-    name = checks.name(draft.name, "name")
-    require(actor, TOPIC_EDIT, name)
-    reason = checks.reason(reason, required=False)
+    faults, name = GatheredFaults(), draft.name
+    with faults.gathered():
+        checks.name(name, "name")
+    if not faults:
+        # A name that is none is in nobody's namespace.
+        require(actor, TOPIC_EDIT, name)
+    with faults.gathered():
+        _refuse_taken(name)
+        fit_name(name, checks.text(draft.transport, "transport", most=32))
+    with faults.gathered():
+        clean = checked(asdict(draft))
+    with faults.gathered():
+        owner = teams.owner(draft.owner)
+    with faults.gathered():
+        reason = checks.reason(reason, required=False)
+    faults.tell()
+    made = Topic(name=name, team=owner, **clean)
+    made.save()
+    record(actor, "topic.create", made.subject, reason=reason, after=snapshot(made))
+    if draft.schema is not None:
+        schemas.first_version(actor, made, draft.schema)
+    transport_objects.after_commit(f"create topic {name}", lambda: transport_objects.make_topic(made))
+    return made
+
+
+def _refuse_taken(name: str) -> None:
     if Topic.objects.filter(name=name).exists():
         raise Conflict(f"There is already a topic {name}.", remedy="Choose another name.", field="name")
     if StoreRemoval.objects.filter(topic=name, group="").exists():
@@ -50,14 +74,6 @@ def create_topic(actor: Actor, draft: TopicDraft, reason: str = "") -> Topic:
             remedy="Try again in a minute.",
             field="name",
         )
-    fit_name(name, checks.text(draft.transport, "transport", most=32))
-    made = Topic(name=name, team=teams.owner(draft.owner), **checked(asdict(draft)))
-    made.save()
-    record(actor, "topic.create", made.subject, reason=reason, after=snapshot(made))
-    if draft.schema is not None:
-        schemas.first_version(actor, made, draft.schema)
-    transport_objects.after_commit(f"create topic {name}", lambda: transport_objects.make_topic(made))
-    return made
 
 
 def change_topic(

@@ -238,7 +238,8 @@
     if (answer.status === 409 && answer.headers.get("Content-Type") === "application/json") return lost(form, key, button, address.pathname, JSON.parse(text).detail);
     // A sentence alone is said where it was asked: the page around the form stays as it is, and goes on living.
     const plain = answer.headers.get("Content-Type")?.startsWith("text/plain");
-    if (answer.status < 500 && !plain && show(text, address.hash, asked)) return;
+    const kept = answer.status < 500 || answer.headers.get("HBUS-Form") === "kept";
+    if (kept && !plain && show(text, address.hash, asked)) return;
     if (button) release(button);
     const words = plain ? text : new DOMParser().parseFromString(text, "text/html").querySelector("#content")?.textContent.replace(/\s+/g, " ").trim().slice(0, 300);
     const said = say(form, "bad", `${words || `hbus could not do it (${answer.status}).`} What you typed is kept here.`);

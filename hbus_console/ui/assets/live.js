@@ -73,6 +73,25 @@
     if (line.textContent !== words) line.firstChild.textContent = words;
   }
 
+  // What was said once of an act was true then. Beneath it the page goes on: from its first reading anew on, the words
+  // say from when they are, and are green no longer.
+  const OF_THEN = "[data-said-at]";
+  const loadedAt = Date.now();
+  function dateWhatWasSaid() {
+    for (const line of all(":scope > .said > [role=status]", page)) {
+      if (line.querySelector(OF_THEN)) continue;
+      line.classList.replace("ok", "info");
+      const at = document.createElement("div");
+      at.className = "muted small tnum";
+      at.dataset.saidAt = "";
+      at.textContent = `Said at ${clock.format(answeredAt ?? loadedAt)}; how it stands now is shown below.`;
+      (line.querySelector(":scope > div") ?? line).append(at);
+    }
+  }
+  // A form's answer takes the place of the page, with words of its own.
+  let answeredAt;
+  body.addEventListener("hbus:answered", () => { answeredAt = Date.now(); });
+
   // ---- single figures -------------------------------------------------------------------------
   function figures(texts) {
     for (const place of all("[data-live]")) {
@@ -208,6 +227,7 @@
       const fresh = await read();
       if (past()) return;
       const tails = all("[data-tail]", page).filter(atEnd);
+      dateWhatWasSaid();
       morph(page, fresh.querySelector("#content"), { held: inHand(), kept, still });
       for (const tail of tails) toEnd(tail);
       document.title = fresh.title;

@@ -90,8 +90,17 @@ class FaultyTransport:
     def set_aside(self, topic: str, group: str, key: str, limit: int = 100) -> list[Stored]:
         return self.ordered.set_aside(topic, group, key, limit)
 
-    def unpark(self, topic: str, group: str, key: str, head: str, partition: int | None = None) -> Unparked | None:
-        return self.ordered.unpark(topic, group, key, head, partition)
+    def unpark(
+        self,
+        topic: str,
+        group: str,
+        key: str,
+        head: str,
+        partition: int | None = None,
+        *,
+        seen: Parked | None = None,
+    ) -> Unparked | None:
+        return self.ordered.unpark(topic, group, key, head, partition, seen=seen)
 
     def ping(self) -> float:
         return self.inner.ping()

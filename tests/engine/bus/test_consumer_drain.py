@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import threading
 
+import pytest
+
 from engine.bus.consumer import Left
+from engine.bus.consuming.settler import Settler
 from engine.bus.context import Context
 from engine.bus.message import Message
 from engine.core.clock import ManualClock
@@ -97,6 +100,46 @@ def test_a_drain_without_the_store_ends_too_and_says_what_was_not_settled(bus: B
         clock.advance(10.0)
         until(lambda: not thread.is_alive())
         assert (left[0].running, left[0].unsettled) == (0, 1)
+
+
+def _drain_beside(bus: Bus, clock: ManualClock, verb: str, defect: BaseException, ordering: str = "none") -> Left:
+    """What a drain leaves whose handler ends after ``verb`` has broken, or has been asked for again since."""
+    go_on = threading.Event()
+    handler = Recorder(lambda message, context: _wait(go_on))
+    consumer = bus.consumer(handler, ordering=ordering)
+    bus.publish({"n": 1}, key="a")
+    with running(consumer):
+        handler.wait_for(1)
+        thread, left = _stop_in_background(consumer, 120.0)
+        until(lambda: consumer.status().state == "draining")
+        bus.transport.once[verb] = defect
+        if verb != "settle":
+            until(lambda: verb not in bus.transport.once, between=lambda: clock.advance(0.5))
+            calls = bus.transport.calls(verb)
+            until(lambda: bus.transport.calls(verb) > calls, between=lambda: clock.advance(0.5))
+        go_on.set()
+        until(lambda: not thread.is_alive(), between=lambda: clock.advance(0.5))
+    return left[0]
+
+
+@pytest.mark.parametrize(("verb", "ordering"), [("settle", "none"), ("extend", "none"), ("turn", "key")])
+def test_what_breaks_during_a_drain_and_is_needed_until_its_end_is_started_again(
+    any_bus: Bus, clock: ManualClock, verb: str, ordering: str
+) -> None:
+    assert _drain_beside(any_bus, clock, verb, SystemExit("a defect"), ordering).clean
+    assert len(any_bus.facts.of("settled")) == 1
+    assert any_bus.unsettled() == 0
+
+
+def test_a_drain_whose_settler_breaks_again_and_again_says_what_it_left(
+    bus: Bus, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(self: object, batch: object) -> None:
+        raise SystemExit("a defect")
+
+    monkeypatch.setattr(Settler, "_settle", broken)
+    left = _drain_beside(bus, clock, "settle", SystemExit("a defect"))
+    assert (left.running, left.unsettled, left.clean) == (0, 1, False)
 
 
 def test_decisions_made_before_the_end_are_settled(bus: Bus) -> None:

@@ -13,7 +13,7 @@ import redis
 from engine.bus.catalog import StaticCatalog
 from engine.bus.config import BusConfig
 from engine.bus.delay_mover import DelayMover
-from engine.bus.delays import BATCH, CLAIM_S, Cancelled, Delayed, RedisDelays, place_of
+from engine.bus.delays import BATCH, CLAIM_S, Cancelled, Delayed, RedisDelays, Whereabouts, place_of
 from engine.bus.due import prepare_due
 from engine.bus.errors import IdempotencyConflict, PublishFailed, PublishRefused
 from engine.bus.message import Message, decode, encode
@@ -324,7 +324,8 @@ def test_an_id_that_waits_in_another_topic_or_from_another_source_stands_in_nobo
     producer.publish(TOPIC, {"n": 2}, later)
     producer.publish(TOPIC, {"n": 3}, msgspec.structs.replace(later, source="/billing"))
     assert delays.count() == 3
-    assert delays.holds([(TOPIC, "/s", "order-1"), (TOPIC, "/nobody", "order-1")]) == [True, False]
+    names = [(TOPIC, "/s", "order-1"), (TOPIC, "/nobody", "order-1")]
+    assert delays.standings(names) == [Whereabouts.KEPT, Whereabouts.GONE]
     clock.advance(5)
     DelayMover(delays, lambda: producer).tick()
     assert sorted(there(bus)) == [2, 3]
@@ -402,7 +403,7 @@ def test_asking_whether_messages_are_kept_reads_none_of_them(own_store: Standalo
         large = [Delayed(name, "/s", bytes(100_000), clock.now_ms() + 1_000) for _, _, name in names]
         assert {each.status for each in delays.schedule(TOPIC, large)} == {Status.OK}
         before = store.info("stats")["total_net_output_bytes"]
-        assert all(delays.holds(names))
+        assert set(delays.standings(names)) == {Whereabouts.KEPT}
         assert store.info("stats")["total_net_output_bytes"] - before < 100_000
 
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from engine.bus.delay_mover import DelayMover
-from engine.bus.delays import Cancelled, RedisDelays, place_of
+from engine.bus.delays import Cancelled, RedisDelays, Whereabouts, place_of
 from engine.bus.errors import IdempotencyConflict
 from engine.bus.message import Message, encode
 from engine.bus.options import PublishOptions
@@ -30,7 +30,7 @@ def test_what_a_release_without_places_kept_is_published_and_known(
 ) -> None:
     message = producer.prepare(TOPIC, {"n": 1}, PublishOptions(message_id="old"))
     kept_before(delays, prefix, message, clock.now_ms() + 3_000)
-    assert delays.holds([(TOPIC, "/test", "old")]) == [True]
+    assert delays.standings([(TOPIC, "/test", "old")]) == [Whereabouts.KEPT]
     clock.advance(3)
     DelayMover(delays, lambda: producer).tick()
     assert (there(bus), delays.count()) == ([1], 0)
@@ -61,6 +61,10 @@ def test_what_a_release_without_places_kept_can_be_cancelled(
     assert delays.cancel(TOPIC, "/another", "late") is Cancelled.UNKNOWN
     assert delays.cancel(TOPIC, "/test", "late") is Cancelled.CANCELLED
     assert delays.cancel(TOPIC, "/test", "late") is Cancelled.UNKNOWN
+    assert delays.standings([(TOPIC, "/test", "late"), (TOPIC, "/test", "soon")]) == [
+        Whereabouts.CANCELLED,
+        Whereabouts.KEPT,
+    ]
     clock.advance(1)
     (due,) = delays.due()
     assert due.place.decode() == place_of(TOPIC, "/test", "soon")

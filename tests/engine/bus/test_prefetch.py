@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from engine.bus.consuming.reader import FAST_S, MOST, Prefetch
+from engine.bus.consuming.dispatch import FAST_S, MOST, Prefetch
 
 
 def test_nothing_is_hoarded_before_anything_is_known() -> None:

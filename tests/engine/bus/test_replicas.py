@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import socket
+from collections.abc import Iterator, Sequence
 
 import pytest
+from redis.connection import AbstractConnection
 
 from engine.bus.catalog import StaticCatalog, TopicPolicy
 from engine.bus.config import BusConfig
-from engine.bus.delays import Delayed, RedisDelays
+from engine.bus.delays import Delayed, RedisDelays, Whereabouts
 from engine.bus.errors import PublishFailed, PublishRefused, PublishUnknown
 from engine.bus.optional import Replicating
 from engine.bus.options import PublishOptions
@@ -19,6 +21,7 @@ from engine.core import scripts
 from engine.core.facts import MemoryFacts
 from engine.core.store import open_client
 from hbus_console.supervisor.standalone import StandaloneStore
+from tests.store_servers import until
 
 TOPIC = "booking.created"
 
@@ -96,6 +99,67 @@ def test_delayed_messages_wait_for_them_as_well(own_store: StandaloneStore, pref
 
     assert outcome.status is Status.UNKNOWN
     assert "0 of 1 replicas have it" in outcome.error
+
+
+class Cut:
+    """Breaks the connection, once, in the moment at which a command is to go out: what is before it has gone."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, command: bytes) -> None:
+        self.done = False
+        send, named = AbstractConnection.send_packed_command, b"\r\n$%d\r\n%s\r\n" % (len(command), command)
+
+        def sent(connection: AbstractConnection, packed: Sequence[bytes], check_health: bool = True) -> object:
+            parts = b"".join(packed)
+            at = parts.find(named)
+            if self.done or at < 0:
+                return send(connection, packed, check_health)
+            self.done = True
+            begins = parts.rindex(b"*", 0, at)
+            wire = connection._sock
+            assert isinstance(wire, socket.socket)
+            wire.sendall(parts[:begins])
+            wire.shutdown(socket.SHUT_WR)
+            return send(connection, [parts[begins:]], check_health)
+
+        monkeypatch.setattr(AbstractConnection, "send_packed_command", sent)
+
+
+@pytest.mark.parametrize("number", [1, 350])
+def test_what_was_sent_before_nobody_could_be_asked_to_wait_is_unknown(
+    alone: Transport, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    cut = Cut(monkeypatch, b"WAIT")
+
+    answers = producer(alone, replicas=1).publish_batch(TOPIC, [BatchItem({"n": each}) for each in range(number)])
+
+    assert cut.done
+    # They are stored, and the rest of them was not sent.
+    until("the store has the first of them", lambda: alone.admin.depth(TOPIC).messages > 0)
+    stored = alone.admin.depth(TOPIC).messages
+    assert [type(each) for each in answers] == [PublishUnknown] * stored + [PublishFailed] * (number - stored)
+
+
+def test_of_a_delayed_message_it_is_unknown_as_well(
+    own_store: StandaloneStore, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    delays = RedisDelays(open_client(own_store.url), prefix, replicas=1)
+    cut = Cut(monkeypatch, b"WAIT")
+
+    (outcome,) = delays.schedule(TOPIC, [Delayed("a", "/s", b"x", 1)])
+
+    assert cut.done
+    assert outcome.status is Status.UNKNOWN
+    until("the store keeps it", lambda: delays.standings([(TOPIC, "/s", "a")]) == [Whereabouts.KEPT])
+
+
+def test_what_could_not_be_sent_at_all_has_failed(alone: Transport, monkeypatch: pytest.MonkeyPatch) -> None:
+    cut = Cut(monkeypatch, b"EVAL")
+
+    with pytest.raises(PublishFailed):
+        producer(alone, replicas=1).publish(TOPIC, {"n": 1})
+
+    assert cut.done
+    assert alone.admin.depth(TOPIC).messages == 0
 
 
 def test_a_transport_without_replicas_refuses_such_a_topic() -> None:

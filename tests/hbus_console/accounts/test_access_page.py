@@ -11,6 +11,7 @@ from hbus_console.access.acts import VIEW, Role
 from hbus_console.accounts import services
 from hbus_console.accounts.actors import actor_of
 from hbus_console.accounts.models import ApiToken, User
+from hbus_console.accounts.views import access
 from hbus_console.audit.models import AuditEntry
 from hbus_console.registry.acts import acts
 from tests.hbus_console.accounts.conftest import later
@@ -53,6 +54,17 @@ def test_what_a_role_adds_is_said_in_the_words_of_every_act_that_takes_it(client
     assert [act.name for act in acts().values() if act is not VIEW and act.words not in told[act.needs.value]] == []
     assert told["viewer"].startswith("may see what is there, ")
     assert told["admin"].startswith("also may ")
+
+
+def test_the_tokens_of_others_are_counted_and_the_newest_listed(
+    client: Client, admin: User, anna: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(3):
+        token_of(anna, f"token-{number}")
+    client.force_login(admin)
+    assert "Living tokens of others 3" in " ".join(text(client.get("/access/")).split())
+    monkeypatch.setattr(access, "PAGE", 2)
+    assert "Living tokens of others the newest 2 of 3" in " ".join(text(client.get("/access/")).split())
 
 
 def test_an_admin_sees_everybody(client: Client, admin: User, anna: User) -> None:

@@ -43,7 +43,7 @@ class Watch:
 
     def sample(
         self,
-        waiting: int,
+        waiting: int | None,
         *,
         oldest_s: float = 0,
         parked: int = 0,

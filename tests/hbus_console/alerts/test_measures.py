@@ -71,6 +71,26 @@ def test_the_age_of_the_oldest(watch: Watch) -> None:
     assert Alert.objects.get().value == 301
 
 
+@pytest.mark.parametrize("oldest_s", [0, 20])
+def test_what_the_store_cannot_tell_ends_no_alert(watch: Watch, oldest_s: float) -> None:
+    rule("oldest", 300)
+    watch.clock.advance(10)
+    watch.sample(5, oldest_s=301)
+    watch.evaluator.tick()
+    assert watch.states() == ["firing"]
+    for _ in range(12):
+        watch.clock.advance(10)
+        watch.sample(None, oldest_s=oldest_s)
+        watch.evaluator.tick()
+    assert watch.states() == ["firing"]
+    assert Alert.objects.get().value == 301
+    for _ in range(12):
+        watch.clock.advance(10)
+        watch.sample(0)
+        watch.evaluator.tick()
+    assert watch.states() == ["resolved"]
+
+
 def test_dead_letters_that_wait(watch: Watch) -> None:
     rule("dead_letters", 3)
     die(watch.clock, 2)

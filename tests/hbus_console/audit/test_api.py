@@ -14,6 +14,7 @@ from hbus_console.access.permissions import SYSTEM, ScopedRole
 from hbus_console.accounts import services
 from hbus_console.accounts.actors import actor_of
 from hbus_console.accounts.models import User
+from hbus_console.audit import live, trail
 from hbus_console.audit.anchor import anchor_head
 from hbus_console.audit.models import AuditEntry
 
@@ -46,6 +47,26 @@ def test_entries_come_newest_first_in_keyset_pages(call: Call, write: Write) -> 
     assert "cursor=" in first["next"]
 
 
+def test_a_search_looks_at_a_part_of_a_long_log_and_says_how_far(
+    call: Call, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(1, action="topic.create")
+    write(30)
+    assert call("GET", "entries").json()["looked_to"] is None
+    monkeypatch.setattr(trail, "SCAN", 20)
+    for search in ("q=never-written", "by=hbus&q=never", "action=topic.*&q=never", "q=never&range=24h"):
+        found = call("GET", f"entries?{search}").json()
+        assert (found["results"], found["next"] is None) == ([], False), search
+        assert found["looked_to"] > 1
+    found = call("GET", "entries?action=topic.create&q=paused").json()
+    assert (found["results"], found["looked_to"] is None) == ([], False)
+    further = call("GET", found["next"].partition("/audit/")[2]).json()
+    assert [entry["seq"] for entry in further["results"]] == [1]
+    assert (further["next"], further["looked_to"]) == (None, None)
+    # And back the way it came.
+    assert call("GET", further["previous"].partition("/audit/")[2]).json()["results"] == []
+
+
 def test_a_scope_narrows_what_is_given(call: Call, write: Write) -> None:
     (seen,) = write(1)
     (hidden,) = write(1, subject=Subject("topic", "stay.completed"))
@@ -67,6 +88,18 @@ def test_bad_input_names_the_parameter(call: Call, query: str, field: str) -> No
     answer = call("GET", f"entries?{query}")
     assert answer.status_code == 422
     assert answer.json()["field"] == field
+
+
+def test_what_was_done_in_the_midst_of_a_burst_is_marked(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = Subject("topic", "stay.completed")
+    (entry,) = write(1, subject=mine)
+    write(30)
+    monkeypatch.setattr(live, "LATEST", 10)
+    now_ms = round(entry.at.timestamp() * 1000)
+    assert live.cells(now_ms, ("*",)).marks[str(mine)] == entry.seq
+    assert str(mine) not in live.cells(now_ms + live.BURST_MS + 60_000, ("*",)).marks
+    monkeypatch.setattr(live, "MOST", 20)
+    assert str(mine) not in live.cells(now_ms, ("*",)).marks
 
 
 def test_the_chains_state_and_its_verification(call: Call, write: Write, tamper: Any) -> None:

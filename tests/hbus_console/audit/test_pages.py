@@ -15,7 +15,7 @@ from hbus_console.access.context import RequestContext, bound
 from hbus_console.access.permissions import SYSTEM, ScopedRole
 from hbus_console.accounts import services
 from hbus_console.accounts.models import User
-from hbus_console.audit import trail
+from hbus_console.audit import state, trail
 from hbus_console.audit.anchor import anchor_head
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.state import last_verified, verify_now
@@ -72,6 +72,27 @@ def test_numbers_of_what_may_not_be_read_stand_on_no_page(
     assert "777" not in said + text(client.get("/"))
 
 
+def test_nobody_has_the_web_role_walk_a_long_log_whole(
+    sign_in: Callable[..., Client], write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(5)
+    client = sign_in()
+    client.post("/audit/verify/")
+    before = last_verified()
+    monkeypatch.setattr(state, "FULL_UP_TO", 3)
+    client.post("/audit/verify/", {"full": "1"})
+    after = last_verified()
+    assert before is not None
+    assert after is not None
+    assert after.at_ms > before.at_ms
+    assert after.full_at_ms == before.full_at_ms
+    # Nor several people at once, which they could while it does not hold.
+    with state._walk:
+        assert client.post("/audit/verify/").status_code == 409
+        assert client.post("/api/v1/audit/verify").status_code == 409
+    assert client.post("/api/v1/audit/verify").status_code == 200
+
+
 def test_a_long_search_says_how_far_it_looked(
     sign_in: Callable[..., Client], write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -81,6 +102,8 @@ def test_a_long_search_says_how_far_it_looked(
     page = client.get("/audit/?q=never-written")
     assert "No entry matches so far" in text(page)
     assert "Looked through 20 entries, as far as entry" in text(page)
+    long_ago = client.get("/audit/?q=never-written&range=24h")
+    assert "Looked through 20 entries" in text(long_ago)
     further = client.get(f"/audit/?q=never-written&cursor={page.context['older']}")
     assert "Nothing you may see was done under these conditions." in text(further)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -108,6 +109,33 @@ def test_a_search_that_no_index_serves_looks_at_a_part_at_a_time_and_says_so(
     newer = trail.page(rare, "a5", scan=10)
     assert (newer.looked_to, newer.newer) == (15, "a15")
     assert trail.page(rare, "a30", scan=10).looked_to == 0
+
+
+@pytest.mark.parametrize("wanted", [Filter(actor="anna", q="never"), Filter(target="booking.created", by="hbus")])
+def test_a_part_of_the_log_that_is_most_of_it_is_no_bound(
+    audit_state: object, monkeypatch: pytest.MonkeyPatch, wanted: Filter
+) -> None:
+    fill(35)
+    assert trail.scan_for(wanted) == 0
+    monkeypatch.setattr(trail, "SCAN", 10)
+    assert trail.scan_for(wanted) == trail.scan_for(replace(wanted, correlation="of nothing")) == 10
+
+
+def test_a_time_bounds_a_search_when_little_was_done_in_it(
+    audit_state: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(35)
+    began = datetime(2026, 1, 1, tzinfo=UTC)
+    everything, wanted = AuditEntry.objects.all(), Filter(actor="anna", q="y")
+    monkeypatch.setattr(trail, "SCAN", 10)
+    long, scan = trail.search(everything, wanted, began, began + timedelta(days=1))
+    assert (scan, trail.page(long, size=50, scan=scan).looked_to) == (10, 26)
+    short, scan = trail.search(everything, wanted, began + timedelta(seconds=20), began + timedelta(seconds=25))
+    assert (scan, [entry.seq for entry in trail.page(short).entries]) == (0, [24, 23, 22, 21, 20])
+    assert all(bound in str(short.query) for bound in ('."seq" >= 20', '."seq" <= 24'))
+    nothing, scan = trail.search(everything, wanted, began + timedelta(days=1))
+    assert (scan, list(nothing)) == (0, [])
+    assert trail.search(everything, Filter(actor="anna"), began)[1] == 0
 
 
 def test_what_was_done_to_a_thing_is_found_by_an_index(audit_state: object) -> None:

@@ -1,13 +1,22 @@
 from __future__ import annotations
 
+import json
 from typing import Any
 
+import msgspec
 import pytest
+from django.db import connection
+from django.http import HttpRequest
+from django.test.utils import CaptureQueriesContext
 
 from hbus_console.audit.models import AuditEntry
+from hbus_console.deadletters import reading
+from hbus_console.deadletters.groups import LetterFilters
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.outbox.models import OutboxMessage
-from tests.hbus_console.deadletters.conftest import MakeLetter
+from hbus_console.ui import streaming
+from hbus_console.ui.streaming import json_lines
+from tests.hbus_console.deadletters.conftest import MakeLetter, person
 from tests.hbus_console.messages.test_api import Call, call
 
 __all__ = ["call"]
@@ -22,6 +31,57 @@ def test_letters_are_paged_newest_first(call: Call, make_letter: MakeLetter) -> 
     _, rest = call("GET", first["next"].partition("/api/v1/")[2])
     assert [row["id"] for row in rest["results"]] == [letters[0].pk]
     assert rest["next"] is None
+
+
+def test_a_page_holds_no_more_bytes_than_there_is_room_for(
+    call: Call, make_letter: MakeLetter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    big = {"message": {"data": msgspec.Raw(b'"' + b"x" * 9_000 + b'"')}}
+    letters = [make_letter(**each).pk for each in ({}, {}, big, big, {}, {})][::-1]
+    monkeypatch.setattr(reading, "PAGE_BYTES", 10_000)
+    assert _pages(call, "dead-letters?limit=5") == [letters[:3], letters[3:]]
+    monkeypatch.setattr(reading, "PAGE_BYTES", 5_000)
+    # One that is too big by itself comes alone.
+    assert _pages(call, "dead-letters?limit=5") == [letters[:2], [letters[2]], [letters[3]], letters[4:]]
+
+
+def test_an_export_reads_and_sends_no_more_at_once_either(
+    make_letter: MakeLetter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = {"data": msgspec.Raw(b'"' + b"x" * 9_000 + b'"')}
+    letters = [make_letter(message=body).pk for _ in range(6)][::-1]
+    monkeypatch.setattr(reading, "PAGE_BYTES", 20_000)
+    rows = reading.exported(person("operator"), LetterFilters())
+    with CaptureQueriesContext(connection) as asked:
+        first = next(rows)
+    read = [query["sql"] for query in asked if '"deadletters_deadletter"."history"' in query["sql"]]
+    assert len(read) == 1
+    assert all(f"{pk}" in read[0] for pk in letters[:2])
+    assert not any(f"{pk}" in read[0] for pk in letters[2:])
+    assert [first["id"], *(row["id"] for row in rows)] == letters
+
+    monkeypatch.setattr(streaming, "_BYTES", 15_000)
+    sent = json_lines(HttpRequest(), reading.exported(person("operator"), LetterFilters()), "letters")
+    chunks = list(sent)
+    assert [chunk.count(b"\n") for chunk in chunks] == [2, 2, 2]  # type: ignore[union-attr]
+    assert [json.loads(line)["id"] for line in b"".join(chunks).splitlines()] == letters  # type: ignore[arg-type]
+
+
+def test_the_page_of_the_letters_reads_no_body(make_letter: MakeLetter, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_letter()
+    with CaptureQueriesContext(connection) as asked:
+        reading.page(DeadLetter.objects.all(), "", 10)
+    assert len(asked) == 1
+    assert "body" not in asked.captured_queries[0]["sql"]
+
+
+def _pages(call: Call, path: str) -> list[list[int]]:
+    pages = []
+    while path:
+        _, found = call("GET", path)
+        pages.append([row["id"] for row in found["results"]])
+        path = (found["next"] or "").partition("/api/v1/")[2]
+    return pages
 
 
 def test_groups_and_one_letter(call: Call, make_letter: MakeLetter) -> None:

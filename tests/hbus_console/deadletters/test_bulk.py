@@ -290,7 +290,12 @@ def test_one_that_its_topic_would_not_take_fails_at_once_and_stays_to_be_decided
     Topic.objects.update(max_bytes=2_500)
     catalog.changed()
 
-    operation = run(olga, "redrive", {"fingerprint": small.fingerprint})
+    spec = {"fingerprint": small.fingerprint}
+    (told,) = (each for each in services.dry_run(olga, "redrive", spec).findings if each.label.startswith("refused"))
+    assert (told.value, "2,500 bytes that" in told.note, told.tone) == (1, True, "warn")
+    assert not any(each.label.startswith("refused") for each in services.dry_run(olga, "discard", spec).findings)
+
+    operation = run(olga, "redrive", spec)
 
     assert (operation.total, operation.done, operation.failed) == (2, 1, 1)
     item = OperationItem.objects.get(name=large.message_id)
@@ -298,3 +303,24 @@ def test_one_that_its_topic_would_not_take_fails_at_once_and_stays_to_be_decided
     large.refresh_from_db()
     assert (large.state, large.redriven_as) == ("dead", "")
     assert OutboxMessage.objects.count() == 1
+
+
+def test_a_letter_that_is_refused_after_it_was_decided_stays_dead(
+    olga: Actor, make_letter: MakeLetter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The topic may lose its owner between the two looks at it: the letter was redriven then, and its copy nowhere."""
+    first, second = make_letter(), make_letter()
+    sending = letters.outbox.send_on_commit
+
+    def refuse_once(topic: str, copy: Any) -> None:
+        monkeypatch.setattr(letters.outbox, "send_on_commit", sending)
+        raise BadInput("Nobody owns it any more.")
+
+    monkeypatch.setattr(letters.outbox, "send_on_commit", refuse_once)
+    operation = run(olga, "redrive", {"fingerprint": first.fingerprint})
+
+    first.refresh_from_db()
+    second.refresh_from_db()
+    assert (first.state, first.redriven_as, second.state) == ("dead", "", "redriven")
+    assert (operation.done, operation.failed) == (1, 1)
+    assert OutboxMessage.objects.get().message_id == second.redriven_as

@@ -198,6 +198,12 @@ def test_a_letter_that_nobody_can_read_is_kept(store: DeadStore, collector: Dead
     assert DeadLetter.objects.count() == 2
 
 
+def test_one_that_somebody_else_has_written_goes_by_its_entry(store: DeadStore, collector: DeadLetterCollector) -> None:
+    store.entries = [DeadEntry("7-0", "", b"x=y", b""), DeadEntry("8-0", "", b"x=y", b""), entry(9)]
+    collector.tick()
+    assert set(DeadLetter.objects.values_list("message_id", flat=True)) == {"@7-0", "@8-0", "m9"}
+
+
 def test_a_lost_group_or_store_does_not_keep_the_others_from_it(
     store: DeadStore, collector: DeadLetterCollector
 ) -> None:

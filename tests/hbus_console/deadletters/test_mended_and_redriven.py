@@ -11,6 +11,7 @@ import pytest
 
 from engine.bus.consumer import Consumer
 from engine.bus.policy import RetryPolicy, SubscriptionPolicy
+from engine.core.clock import ManualClock
 from hbus_console.deadletters import services
 from hbus_console.deadletters.collector import DeadLetterCollector
 from hbus_console.deadletters.models import DeadLetter
@@ -70,7 +71,7 @@ def test_after_mending_the_cause_the_copy_is_settled_where_it_died_and_nowhere_e
     partner.mended.set()
     with django_capture_on_commit_callbacks(execute=True):
         copy = services.redrive(operator, letter.pk, "room code map 2.4.2 deployed").letter.redriven_as
-    OutboxRelay(shared_producer, store.client, wait_s=0.01).tick()
+    OutboxRelay(shared_producer, store.client, wait_s=0.01, clock=ManualClock()).tick()
     with consuming("billing", lambda message, _: billed.append(message.id)), consuming("partner-sync", partner):
         wait_until(lambda: partner.handled == [copy])
         wait_until(lambda: bus.admin().lag(TOPIC, "billing").unsettled == 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +14,7 @@ from engine.core.errors import Conflict
 from hbus_console.access.permissions import Actor
 from hbus_console.accounts.actors import actor_of
 from hbus_console.accounts.models import User
+from hbus_console.audit.models import AuditEntry
 from hbus_console.deadletters import taken
 from hbus_console.deadletters.bulk import Bulk
 from hbus_console.operations import services
@@ -161,11 +163,35 @@ def test_choices_do_not_stand_inside_each_other_without_end(
         services.start(olga, "redrive", SPEC, reason="why")
 
 
+def test_the_number_of_an_operation_is_told_only_to_who_may_see_it(
+    olga: Actor, browser: Client, make_letter: MakeLetter
+) -> None:
+    make_letter(), make_letter()
+    first = held(olga, spec={"cause": "UnknownRoomCode"})
+    make_letter()
+    ben = User.objects.create(username="ben")
+    ben.grants.create(role="operator", scope="booking.*")
+    second = services.start(actor_of(ben), "redrive", SPEC, reason="why").operation
+    assert second.spec["left_to"][0]["operation"] == first.pk
+
+    his = Client()
+    his.force_login(ben)
+    one, listed = (his.get(f"/api/v1/operations{path}").json() for path in (f"/{second.pk}", ""))
+    assert one["spec"]["left_to"] == listed["results"][0]["spec"]["left_to"] == [{"letters": 2}]
+    assert json.loads(his.get(f"/operations/{second.pk}/").context["spec"])["left_to"] == [{"letters": 2}]
+    entry = AuditEntry.objects.get(seq=second.audit_seq)
+    assert (entry.after or {})["spec"]["left_to"] == [{"letters": 2}]
+    assert browser.get(f"/api/v1/operations/{second.pk}").json()["spec"] == second.spec
+
+
 def test_the_panel_of_one_letter_names_the_operation_that_has_it(
     olga: Actor, browser: Client, make_letter: MakeLetter
 ) -> None:
     letter = make_letter()
     path = f"/dead-letters/?letter={letter.pk}"
+    # What becomes of its copy, and what that waits for, is told by the subscription.
+    assert "subscription:booking.changed/partner-sync" in browser.get(path).content.decode()
+    assert "subscription:booking" not in browser.get("/dead-letters/").content.decode()
     assert "being redriven" not in browser.get(path).content.decode()
     first = held(olga)
     page = browser.get(path).content.decode()

@@ -198,3 +198,15 @@ def test_a_parquet_of_large_rows_is_read_in_pieces(tmp_path: Path, monkeypatch: 
     assert [row.number for row in found] == list(range(1, 101))
     assert all(1_000 <= row.size < 1_100 for row in found)
     assert held < 60_000
+
+
+def test_a_parquet_value_that_python_has_none_for_spoils_its_row_alone(tmp_path: Path) -> None:
+    """Nanoseconds: it ended the whole import, again and again at the same place."""
+    at = pyarrow.array([0, 1, 2_000], pyarrow.timestamp("ns"))
+    table = pyarrow.table({"n": [1, 2, 3], "at": at})
+    file = tmp_path / "a.parquet"
+    pyarrow.parquet.write_table(table, file)
+    rows = list(read_rows(file))
+    assert [row.number for row in rows] == [1, 2, 3]
+    assert [bool(row.problem) for row in rows] == [False, True, False]
+    assert "cannot be read" in rows[1].problem

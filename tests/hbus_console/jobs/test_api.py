@@ -65,7 +65,7 @@ def test_a_run_is_triggered_once_a_key_and_read_with_its_log(call: Caller) -> No
     again = call("POST", "jobs/close-of-day/trigger", body)
     assert (again.status_code, again.json()["new"], again.json()["run"]["id"]) == (200, False, run["id"])
 
-    begun = JobRun.objects.get(pk=run["id"]).slot * 1_000_000 + 250_000
+    begun = JobRun.objects.get(pk=run["id"]).decided_us + 250_000
     JobRun.objects.update(state=RunState.DONE, begun_us=begun, ended_us=begun + 1_500_000, epoch=1)
     LogPiece.objects.create(run=run["id"], seq=1, attempt=1, at_us=begun, text="closed\n")
     shown = call("GET", f"jobs/close-of-day/runs/{run['id']}").json()

@@ -11,14 +11,15 @@ from pytest_django import Settings
 
 from engine.core.errors import BadInput
 from hbus_console.access.acts import Role
-from hbus_console.access.permissions import SYSTEM
+from hbus_console.access.permissions import SYSTEM, Forbidden
 from hbus_console.audit.models import AuditEntry
 from hbus_console.jobs.as_code import plan
 from hbus_console.jobs.models import Job
-from hbus_console.jobs.services.draft import JobDraft
+from hbus_console.jobs.services.draft import JobDraft, snapshot
 from hbus_console.jobs.services.foreseeing import foresee
 from hbus_console.jobs.services.jobs import change_job, delete_job, restore_version
-from hbus_console.jobs.services.secrets import shown_target
+from hbus_console.jobs.services.secrecy import secrecy_of
+from hbus_console.jobs.services.secrets import shown_target, shown_to
 from hbus_console.jobs.services.triggering import Trigger, trigger
 from hbus_console.jobs.showing import MASK, shown_options
 from tests.hbus_console.jobs.conftest import MakeJob
@@ -53,7 +54,10 @@ def job(make_job: MakeJob) -> Job:
     return made
 
 
-@pytest.mark.parametrize(("role", "sees"), [(Role.VIEWER, False), (Role.OPERATOR, False), (Role.EDITOR, True)])
+@pytest.mark.parametrize(
+    ("role", "sees"),
+    [(Role.VIEWER, False), (Role.OPERATOR, False), (Role.EDITOR, False), (Role.GOVERNOR, False), (Role.ADMIN, True)],
+)
 def test_the_arguments_of_a_program_are_shown_to_who_may_change_its_job_alone(
     job: Job, signed_in: Callable[..., Client], calling: Callable[..., Caller], role: Role, sees: bool
 ) -> None:
@@ -70,7 +74,18 @@ def test_the_arguments_of_a_program_are_shown_to_who_may_change_its_job_alone(
     assert {page: "S3CRET" in text for page, text in held.items()} == dict.fromkeys(held, sees)
     assert [page for page, text in pages.items() if "S3CRET" in text or "mysql" in text] == []
     assert api("GET", f"jobs/{NAME}").json()["target"] == (LINES[-1] if sees else SHOWN)
-    assert ("its arguments are for who may change the job" in held[""]) is not sees
+    assert ("its arguments are for who may change what it runs" in held[""]) is not sees
+
+
+def test_who_edits_the_job_and_no_program_leaves_its_arguments_as_they_are(job: Job) -> None:
+    editor = actor(Role.EDITOR, "*")
+    shown = shown_to(editor, NAME, snapshot(job), secrecy_of(NAME))
+    assert shown["target"] == SHOWN
+    change_job(editor, NAME, {"target": shown["target"], "options": shown["options"], "description": "mine"}, "why")
+    job.refresh_from_db()
+    assert (job.target, job.description) == (LINES[-1], "mine")
+    with pytest.raises(Forbidden):
+        change_job(editor, NAME, {"target": "sh other"}, "why")
 
 
 def test_the_audit_log_has_none_and_says_that_they_changed(job: Job) -> None:

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 from django.core.management import call_command
 
-from engine.core.errors import BadInput, HbusError
-from hbus_console.jobs.as_code import read_jobs
+from engine.core.errors import BadInput, Conflict
+from hbus_console.access.permissions import SYSTEM
+from hbus_console.jobs.as_code import apply, plan, read_jobs
+from hbus_console.jobs.management.commands.job import Command
 from hbus_console.jobs.models import Job, JobVersion
 from hbus_console.teams.models import Team
 
@@ -161,19 +163,45 @@ def test_a_plan_refuses_what_could_not_be_done(tmp_path: Path, text: str, prune:
         (FILE.replace("hotel.bill", "hotel.close"), "jobs.hotel.close"),
         (FILE.replace("0 4 1 * *", "0 4 31 2 *"), "jobs.hotel.bill.schedule"),
         (FILE.replace("https://1.1.1.1/bill", "http://127.0.0.1/"), "jobs.hotel.bill.target"),
+        (FILE.replace("hotel.bill", "b" * 65), f"jobs.{'b' * 65}.name"),
+        (FILE.replace("hotel.bill", "Hotel/bill"), "jobs.Hotel/bill.name"),
+        (FILE.replace("timeout_s: 60", "owner: nobody"), "jobs.hotel.bill.owner"),
     ],
 )
-def test_one_that_does_not_fit_changes_nothing(tmp_path: Path, text: str, field: str) -> None:
+@pytest.mark.parametrize("act", ["plan", "apply"])
+def test_one_that_does_not_fit_changes_nothing(tmp_path: Path, text: str, field: str, act: str) -> None:
     with pytest.raises(BadInput) as refused:
-        run(tmp_path, text, "apply")
+        run(tmp_path, text, act)
     assert refused.value.field == field
     assert not Job.objects.exists()
 
 
-def test_what_cannot_be_made_so_is_told_and_the_others_are(tmp_path: Path) -> None:
-    with pytest.raises(HbusError, match="1 could not be made so"):
-        run(tmp_path, FILE.replace('schedule: "0 3 * * *"', 'schedule: "0 3 * * *", owner: nobody'), "apply")
-    assert list(Job.objects.values_list("name", flat=True)) == ["hotel.bill"]
+@pytest.mark.parametrize("change", ["owner: nobody", "owner: ''", "target: 'http://127.0.0.1/'", "after: hotel.close"])
+def test_a_plan_of_a_change_meets_what_the_change_would(tmp_path: Path, change: str) -> None:
+    run(tmp_path, FILE, "apply")
+    other = FILE.replace('target: "https://1.1.1.1/close", ', "") if "target" in change else FILE
+    other = other.replace("hotel.close, ", f"hotel.close, {change}, ", 1)
+    if change == "owner: ''":
+        # Which a job may lose: its slots are skipped then.
+        assert "owner: 'ops' -> ''" in run(tmp_path, other, "plan")
+        return
+    with pytest.raises(BadInput) as refused:
+        run(tmp_path, other, "plan")
+    assert refused.value.field == f"jobs.hotel.close.{change.partition(':')[0]}"
+
+
+def test_what_cannot_be_made_so_is_told_and_the_others_are() -> None:
+    drafts = read_jobs(FILE)
+    planned = plan(SYSTEM, drafts)
+    # Between the plan and its doing.
+    apply(SYSTEM, planned[0], "by somebody else")
+    with pytest.raises(Conflict):
+        apply(SYSTEM, planned[0], "as the file says")
+    told = io.StringIO()
+    command = Command(stdout=told, stderr=told)
+    assert [command._apply(SYSTEM, each, "as the file says") for each in planned] == [1, 0]
+    assert "There is already a job hotel.close" in told.getvalue()
+    assert set(Job.objects.values_list("name", flat=True)) == {"hotel.close", "hotel.bill"}
 
 
 def test_a_file_without_end_is_refused() -> None:

@@ -174,6 +174,29 @@ def test_what_is_no_calendar_is_refused_at_its_field(holidays: JobCalendar, name
     assert JobCalendar.objects.count() == 1
 
 
+BROKEN = {"name": "H", "lines": "25th\n12-24\nnever", "description": "d" * 501, "reason": ""}
+
+
+def test_all_that_is_wrong_with_it_is_told_at_once_each_at_its_field(
+    holidays: JobCalendar, signed_in: Callable[..., Client], calling: Callable[..., Caller]
+) -> None:
+    client = signed_in(Role.GOVERNOR)
+    refused = client.post("/jobs/calendars/new/", BROKEN)
+    assert (refused.status_code, set(refused.context["errors"])) == (422, set(BROKEN))
+    page = refused.content.decode()
+    for said in ("Line 1", "Line 3", "has 501 characters", "This act needs a reason"):
+        assert said in page
+    assert "Line 2" not in page
+    taken = client.post("/jobs/calendars/new/", {**BROKEN, "name": "holidays-pt", "lines": "12-24"})
+    assert set(taken.context["errors"]) == {"name", "description", "reason"}
+    changed = client.post("/jobs/calendars/holidays-pt/", {**BROKEN, "revision": "1"})
+    assert set(changed.context["errors"]) == {"lines", "description", "reason"}
+    body = {name: BROKEN[name] for name in ("lines", "description", "reason")}
+    told = calling(Role.GOVERNOR)("PUT", "job-calendars/holidays-pt", body)
+    assert JobCalendar.objects.get().lines == "12-25 Christmas\n\n12-26"
+    assert [each["field"] for each in told.json()["errors"]] == ["lines", "description", "reason"]
+
+
 def test_only_who_governs_all_keeps_them_and_each_sees_their_own_jobs(job: Job, make_job: MakeJob) -> None:
     make_job("http", "https://1.1.1.1/", "hotel.bill", calendars="holidays-pt")
     hotel = actor(Role.GOVERNOR, "hotel.*")

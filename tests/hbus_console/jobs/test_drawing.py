@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from engine.cron.slots.steps import OPEN, RunRow, RunState
+from engine.cron.slots.steps import OPEN, RunState
 from hbus_console.jobs.drawing import DayLine, day, tone_of_run
 from hbus_console.jobs.feature import FEATURE
+from hbus_console.jobs.judge import row_of
 from hbus_console.jobs.models import JobRun
 from hbus_console.ui.states import tone_of
 
@@ -32,12 +33,18 @@ def test_every_state_of_a_run_has_a_colour_and_one_alone() -> None:
         (JobRun(slot=100, begun_us=99 * S), 0),
         (JobRun(slot=100), None),
         (JobRun(slot=100, begun_us=160 * S, kind="ping"), None),
+        # It was asked for, or the run before it ended, within its second.
+        (JobRun(slot=100, decided_us=100 * S + 900_000, begun_us=100 * S + 900_007, kind="manual"), 7),
+        (JobRun(slot=100, decided_us=100 * S + 900_000, begun_us=100 * S + 900_007, kind="after"), 7),
+        (JobRun(slot=100, decided_us=100 * S + 900_000, not_before_us=160 * S, begun_us=160 * S, kind="manual"), 0),
+        # A node was late to decide it, and so it is late.
+        (JobRun(slot=100, decided_us=100 * S + 900_000, begun_us=100 * S + 900_007), 900_007),
     ],
 )
 def test_a_run_is_late_from_when_it_was_to_begin(run: JobRun, late: int | None) -> None:
     assert run.late_us == late
-    row = RunRow(1, "a", 100, RunState.CLAIMED, 0, 1, 0.0, not_before_s=run.not_before_us / S)
-    assert row.due_s * S == run.due_us
+    run.state, run.changed_us, run.decided_us = RunState.CLAIMED, 0, run.decided_us or 0
+    assert row_of(run).due_s * S == run.due_us
 
 
 @pytest.mark.parametrize(("now_s", "drawn"), [(0, False), (999, False), (1_000, True), (4_600, True), (4_601, False)])

@@ -64,7 +64,7 @@ def test_a_run_that_is_tried_again_says_when_by_an_instant(page: Client, job: Jo
 def test_a_list_says_that_the_lease_of_a_run_is_over(page: Client, job: Job, path: str) -> None:
     run = running()
     assert '<span class="badge info">running</span>' in html_of(page, path)
-    slot_store().take_away(run.pk)
+    slot_store().take_away(run.pk, run.epoch)
     html = html_of(page, path)
     assert BADGE.search(html)
     assert ">running</span>" not in html
@@ -72,7 +72,7 @@ def test_a_list_says_that_the_lease_of_a_run_is_over(page: Client, job: Job, pat
 
 def test_the_page_of_a_run_and_its_attempts_say_that_its_lease_is_over(page: Client, job: Job) -> None:
     run = running()
-    slot_store().take_away(run.pk)
+    slot_store().take_away(run.pk, run.epoch)
     html = html_of(page, path_of(run))
     assert len(BADGE.findall(html)) == 2
     assert "over: it ends as lost lease once that was gone for 30 s" in html
@@ -83,7 +83,7 @@ def test_the_page_of_a_run_and_its_attempts_say_that_its_lease_is_over(page: Cli
 def test_the_list_of_jobs_says_it_of_the_job_and_of_the_bar(page: Client, job: Job) -> None:
     run = running()
     assert "lease over" not in html_of(page, "/jobs/")
-    slot_store().take_away(run.pk)
+    slot_store().take_away(run.pk, run.epoch)
     html = html_of(page, "/jobs/")
     assert re.search(r'<span class="badge bad" title="[^"]*running, lease over">[^<]*running, lease over</span>', html)
     assert re.search(r"<title>[^<]*running, lease over[^<]*</title><rect class=\"bad\"", html)
@@ -97,7 +97,7 @@ def test_a_lease_under_another_epoch_is_said_to_be_anothers(page: Client, job: J
 
 def test_what_has_ended_meanwhile_has_no_lease_that_is_over(page: Client, job: Job) -> None:
     run = running()
-    slot_store().take_away(run.pk)
+    slot_store().take_away(run.pk, run.epoch)
     JobRun.objects.filter(pk=run.pk).update(state=RunState.DONE, ended_us=run.begun_us)
     assert "lease over" not in html_of(page, "/runs/")
 
@@ -118,7 +118,7 @@ def test_open_pages_are_told_that_a_lease_is_over_although_no_row_moves(job: Job
         return live.cells(round(time.time() * 1000), scopes).marks.get(f"job:{NAME}")
 
     before = mark("*")
-    slot_store().take_away(run.pk)
+    slot_store().take_away(run.pk, run.epoch)
     assert mark("*") != before
     assert mark(NAME) != before
     assert mark("hotel") is None
@@ -134,7 +134,7 @@ def test_whoever_waits_for_a_slot_is_told_that_a_lease_is_over(page: Client, job
         return live.cells(round(time.time() * 1000), scopes).marks.get("runs")
 
     before = mark("*")
-    slot_store().take_away(run.pk)
+    slot_store().take_away(run.pk, run.epoch)
     assert mark("*") != before
     assert mark("hotel") is None
     shows = re.search(r'data-shows="([^"]*)"', html_of(page, path_of(waiting)))
@@ -175,7 +175,7 @@ def test_a_claimed_run_says_that_all_slots_are_busy_and_with_what(page: Client, 
     for run in (first, second):
         assert f">run {run.pk:,} of {NAME}</a>" in html
     # Whoever did it is dead, and its slot is free.
-    slot_store().take_away(first.pk)
+    slot_store().take_away(first.pk, first.epoch)
     assert "waits for a worker</span>" in html_of(page, path_of(waiting))
 
 

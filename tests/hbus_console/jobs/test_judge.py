@@ -139,8 +139,8 @@ class OnBoth(World):
         """Times to the microsecond, lists in one order."""
         match answer:
             case RunRow():
-                times = {"changed_s": answer.changed_s, "not_before_s": answer.not_before_s}
-                return replace(answer, **{name: round(each * 1_000_000) for name, each in times.items()})
+                names = ("changed_s", "not_before_s", "made_s")
+                return replace(answer, **{name: round(getattr(answer, name) * 1_000_000) for name in names})
             case Opened():
                 return sorted(map(repr, answer.cursors)), self._plain(list(answer.rows))
             case list():

@@ -21,6 +21,7 @@ from hbus_console.jobs.services import triggering
 from hbus_console.jobs.services.jobs import change_job, pause_job
 from hbus_console.jobs.services.secrecy import Secrecy
 from hbus_console.jobs.showing import masked
+from hbus_console.jobs.views import lists
 from hbus_console.wiring.cron import slot_store
 from tests.hbus_console.jobs.conftest import MakeJob
 
@@ -81,6 +82,21 @@ def test_the_list_says_how_each_job_stands(page: Client, job: Job) -> None:
     assert re.search(r' title="([\w: ]+ failed, it ended with exit code 3)">\1</span>', html)
     assert "4 s" in html
     assert "no scheduling node: no slot is decided" in html
+
+
+def test_the_day_of_a_page_says_of_how_many_jobs_it_is(
+    page: Client, make_job: MakeJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(5):
+        make_job("http", "https://1.1.1.1/", name=f"job-{number}", schedule="59 23 * * *")
+        JobRun.objects.create(
+            job=f"job-{number}", version=1, slot=int(time.time()), state=RunState.FAILED, decided_us=1, changed_us=1
+        )
+    monkeypatch.setattr(lists, "MOST_LINES", 2)
+    monkeypatch.setattr(lists, "PAGE", 3)
+    assert "2 of 5 jobs, with most to tell on this page<" in html_of(page, "/jobs/")
+    monkeypatch.setattr(lists, "PAGE", 50)
+    assert "2 of 5 jobs, with most to tell<" in html_of(page, "/jobs/")
 
 
 def test_many_jobs_are_as_few_queries(

@@ -53,6 +53,7 @@ def test_searching_gives_cursor_pages(call: Call, sent: list[str]) -> None:
         "skipped": [],
         "nobody_told": [],
         "lost": [],
+        "cancelled": [],
         "retrying": [],
         "failed_attempts": 0,
     }

@@ -13,7 +13,9 @@ from hbus_console.deadletters.models import DeadLetter
 from hbus_console.evidence.booking import Booking
 from hbus_console.messages import became, search
 from hbus_console.messages.became import Became
-from hbus_console.messages.search import Query
+from hbus_console.messages.checking import SKEW_MS
+from hbus_console.messages.models import LagSample
+from hbus_console.messages.search import PAGE, Query
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics.models import Topic
 from tests.costs import database_work
@@ -131,6 +133,35 @@ def test_a_slow_search_for_unsettled_messages_stops_at_its_time() -> None:
     assert asked == [""]
 
 
+@pytest.mark.parametrize(
+    ("waiting", "oldest_ms", "found"),
+    [
+        (2, AT + 600_000, ["second", "first"]),
+        (1, AT + 1_200_000 + SKEW_MS, ["second"]),
+        # It began at the end, or is through.
+        (0, None, []),
+        # The store cannot tell, or nobody has asked it yet.
+        (None, None, ["second", "first"]),
+        (-1, None, ["second", "first"]),
+    ],
+)
+def test_what_a_subscription_made_later_has_before_it_is_unsettled(
+    waiting: int | None, oldest_ms: int | None, found: list[str]
+) -> None:
+    subscribe(TOPIC, "billing")
+    for number, name in enumerate(("first", "second"), start=1):
+        message(name, AT + number * 600_000)
+        event(name, "settled", number * 600_000 + 5)
+    assert ids(Query(became=Became.UNSETTLED)) == []
+    late = Subscription.objects.create(topic=Topic.objects.get(name=TOPIC), group="late")
+    Subscription.objects.filter(pk=late.pk).update(created_at=to_datetime(AT) + timedelta(days=1))
+    if waiting != -1:
+        LagSample.objects.create(
+            at_ms=AT, topic=TOPIC, subscription="late", waiting=waiting, in_flight=0, retrying=0, oldest_ms=oldest_ms
+        )
+    assert ids(Query(became=Became.UNSETTLED)) == found
+
+
 def test_a_copy_for_one_subscription_is_settled_when_that_one_is_done_with_it() -> None:
     subscribe(TOPIC, "billing", "partner-sync")
     message("original", AT)
@@ -144,6 +175,16 @@ def test_a_copy_for_one_subscription_is_settled_when_that_one_is_done_with_it() 
     assert ids(Query(became=Became.UNSETTLED)) == ["copy"]
     event("copy", "settled", 9, "billing")
     assert ids(Query(became=Became.UNSETTLED)) == []
+
+
+def test_a_page_of_more_messages_does_not_count_itself_for_all(sign_in: SignIn) -> None:
+    for number in range(PAGE + 1):
+        message(f"m{number}", AT + number)
+    client, since = sign_in(), f"from={AT - 1000}&to={AT + 60_000}"
+    answer = client.get(f"/messages/?{since}")
+    assert f"{PAGE} messages on this page, newest first" in answer.content.decode()
+    older = client.get(f"/messages/?{since}&cursor={answer.context['next_cursor']}").content.decode()
+    assert "1 message on this page, newest first" in older
 
 
 @pytest.mark.usefixtures("world")

@@ -9,7 +9,7 @@ from django.test import Client
 from pytest_django import Settings
 
 from engine.bus.delay_mover import DelayMover
-from engine.bus.delays import place_of
+from engine.bus.delays import Cancelled, place_of
 from engine.core.clock import ManualClock, SystemClock
 from engine.core.facts import FactBatch
 from hbus_console.evidence.fact_stream import FactReader
@@ -18,6 +18,8 @@ from hbus_console.messages.checking import GRACE_MS
 from hbus_console.messages.delayed_checking import DelayedEvidenceCheck
 from hbus_console.messages.models import LedgerCheck, LedgerEvent, LedgerMessage
 from hbus_console.publishing.producer import shared_producer
+from hbus_console.topics import catalog
+from hbus_console.topics.models import Topic
 from hbus_console.wiring import bus, store
 from tests.hbus_console.messages.conftest import TOPIC, publish
 from tests.hbus_console.messages.test_delivery_checking import open_messages
@@ -102,6 +104,80 @@ def test_what_is_published_meanwhile_is_not_lost(waiting: Waiting, book: Callabl
     book()
     waiting.look()
     assert lost() == set()
+
+
+def cancelled() -> set[tuple[str, str]]:
+    return set(LedgerEvent.objects.filter(kind="cancelled").values_list("message_id", "subscription"))
+
+
+def cancel(message_id: str) -> None:
+    message = LedgerMessage.objects.get(message_id=message_id)
+    assert bus.delays().cancel(message.topic, message.source, message_id) is Cancelled.CANCELLED
+
+
+def test_what_was_cancelled_is_told_as_that_once_and_not_as_lost(
+    waiting: Waiting, book: Callable[[], None], prefix: str, sign_in: Callable[..., Client]
+) -> None:
+    gone, kept = publish(delay_s=3_600), publish(delay_s=3_600)
+    book()
+    cancel(gone)
+    waiting.look()
+    waiting.look()
+    assert lost() == set()
+    assert cancelled() == {(gone, "billing"), (gone, "partner-sync")}
+    assert LedgerEvent.objects.filter(kind="cancelled").count() == 2
+    assert (LedgerCheck.objects.get().lost, sum(batch.count for batch in waiting.counted)) == (0, 2)
+    # Nobody misses it any more, so nothing is remembered of it.
+    assert store.client().exists(f"{prefix}:{{delays}}:cancelled") == 0
+    assert open_messages() == [kept]
+    life = " ".join(sign_in("admin").get(f"/messages/{gone}").content.decode().split())
+    assert "It was cancelled while it waited for its due time" in life
+    assert "Cancelled before its time came for" in life
+    assert "Due, and published" not in life
+    listed = sign_in("admin").get("/api/v1/messages", {"id": gone}).json()["results"]
+    assert [(each["outcome"]["cancelled"], each["outcome"]["lost"]) for each in listed] == [
+        (["billing", "partner-sync"], [])
+    ]
+
+
+def test_what_is_accepted_anew_after_a_cancellation_waits_and_may_be_lost(
+    waiting: Waiting, book: Callable[[], None], prefix: str, sign_in: Callable[..., Client]
+) -> None:
+    again = publish(delay_s=3_600, message_id="again")
+    book()
+    cancel(again)
+    # It is missed now, and when all that was told is booked it is not.
+    waiting.duty.tick()
+    publish(delay_s=3_600, message_id="again")
+    book()
+    waiting.look()
+    assert (lost(), cancelled()) == (set(), set())
+    cancel(again)
+    waiting.look()
+    assert {message_id for message_id, _ in cancelled()} == {again}
+    publish(delay_s=3_600, message_id="again")
+    book()
+    LedgerEvent.objects.filter(kind="delayed").update(at_ms=waiting.clock.now_ms() + 1)
+    assert "It waits for its due time" in sign_in("admin").get(f"/messages/{again}").content.decode()
+    forget(prefix, again)
+    waiting.look()
+    assert {message_id for message_id, _ in lost()} == {again}
+
+
+def test_what_was_meant_for_a_topic_that_was_deleted_is_not_told_as_lost_in_its_namesake(
+    waiting: Waiting, book: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orphan = publish(topic="stay.completed", delay_s=0.001)
+    book()
+    row = Topic.objects.get(name="stay.completed")
+    row.delete()
+    row.pk = Topic.objects.order_by("-pk").values_list("pk", flat=True)[0] + 2
+    row.save(force_insert=True)
+    catalog.changed()
+    monkeypatch.setattr(bus.delays(), "_clock", ManualClock(SystemClock().now_ms() + 10_000))
+    DelayMover(bus.delays(), shared_producer).tick()
+    waiting.look()
+    assert (lost(), cancelled()) == (set(), {(orphan, "")})
 
 
 def test_all_of_many_are_asked_for_in_pages(

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 import pytest
 from django.db import transaction
+from django.test import Client
 
 from engine.core.errors import NotThere
 from engine.core.subject import Subject
@@ -13,6 +15,7 @@ from hbus_console.deadletters.models import DeadLetter
 from hbus_console.messages import attempt_chart as lanes
 from hbus_console.messages import graph, services
 from hbus_console.messages.message_trace import Life
+from hbus_console.messages.models import LedgerEvent
 from hbus_console.messages.timeline import who
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics.models import Topic
@@ -78,6 +81,51 @@ def test_a_life_is_told_in_plain_words_and_in_order() -> None:
     assert [moment.tone for moment in told] == ["ok", "ok", "ok", "warn", "warn", "bad", "act", "info"]
     assert told[6].audit_seq is not None
     assert told[7].leads_to == "m2"
+
+
+@pytest.mark.usefixtures("life_of_trouble")
+@pytest.mark.parametrize(
+    ("kinds", "said"),
+    [
+        ((), "waits for partner-sync"),
+        (("retried", "retried"), "2 attempts failed so far"),
+        (("retried", "parked"), "set aside with its key in partner-sync"),
+        (("retried", "skipped"), "skipped by a person"),
+        (("expired",), "expired before it was handled"),
+        (("deduplicated",), "settled"),
+        (("passed",), "the store is done with it, and nobody told what became of it"),
+        (("lost",), "the store no longer has it, and nobody told what became of it before"),
+    ],
+)
+def test_what_became_of_a_redriven_copy_is_told_by_its_kind(kinds: tuple[str, ...], said: str) -> None:
+    LedgerEvent.objects.filter(message_id="m2").delete()
+    for number, kind in enumerate(kinds):
+        event("m2", kind, 1_700_500 + number, "partner-sync", attempt=1)
+    (redriven,) = [moment for moment in services.timeline(ALL, "m1") if moment.kind == "redriven"]
+    assert redriven.notes == ("new id, caused by this one", said)
+
+
+@pytest.mark.usefixtures("life_of_trouble")
+def test_a_copy_for_one_is_done_when_that_one_is_though_its_envelope_is_gone(sign_in: Callable[..., Client]) -> None:
+    found = life("m2")
+    assert found.envelope is None
+    assert [(lane.name, lane.waits) for lane in lanes.lanes_of(found)] == [("partner-sync", False)]
+    assert services.timeline(ALL, "m2")[0].notes == ("for partner-sync alone",)
+    page = sign_in().get("/messages/m2").content.decode()
+    assert '<span class="badge ok">settled</span>' in page
+    assert '<span class="badge warn">waiting</span>' not in page
+
+
+@pytest.mark.usefixtures("life_of_trouble")
+def test_an_edited_redrive_leads_to_its_entry() -> None:
+    letter = DeadLetter.objects.get()
+    with transaction.atomic():
+        edited = record(ALL, "dead_letter.edit", Subject("message", "stay.completed", "m9"), reason="typo",
+                        after={"letter": letter.pk})  # fmt: skip
+    message("m9", AT, topic="stay.completed")
+    DeadLetter.objects.update(topic="stay.completed", message_id="m9")
+    (asked,) = [moment for moment in services.timeline(ALL, "m9") if moment.kind == "redrive"]
+    assert asked.audit_seq == edited.seq
 
 
 @pytest.mark.usefixtures("life_of_trouble")

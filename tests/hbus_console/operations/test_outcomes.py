@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 
 import pytest
 from django.db import connection
@@ -16,7 +17,7 @@ from hbus_console.accounts.models import User
 from hbus_console.audit.models import AuditEntry
 from hbus_console.deadletters.services import redrive_now
 from hbus_console.messages.models import LedgerEvent
-from hbus_console.operations import reading, services, watching
+from hbus_console.operations import live, reading, services, watching
 from hbus_console.operations.models import Operation, OperationItem
 from hbus_console.operations.outcomes import PATIENCE
 from hbus_console.operations.runner import OperationRunner
@@ -244,6 +245,73 @@ def test_the_first_few_go_ahead_and_the_rest_waits_for_a_person(bench: Bench, ma
     bench.runner.tick()
     operation.refresh_from_db()
     assert (operation.state, operation.done) == ("settling", 8)
+
+
+def test_the_pause_in_which_a_person_looks_is_no_part_of_the_speed(bench: Bench, make_letter: MakeLetter) -> None:
+    for _ in range(100):
+        make_letter()
+    operation = bench.redrive(first=5, rate_per_s=20)
+    bench.clock.advance(1)
+    bench.runner.tick()
+    operation.refresh_from_db()
+    assert (operation.state, operation.handled) == ("paused", 5)
+    bench.clock.advance(600)
+    services.resume(bench.operator, operation.pk, "they were settled")
+    bench.runner.tick()
+    operation.refresh_from_db()
+    assert reading.pace(operation) == reading.Speed(None, None), "nobody knows after the first step"
+    for _ in range(2):
+        bench.clock.advance(1)
+        bench.runner.tick()
+    operation.refresh_from_db()
+    speed = reading.pace(operation)
+    assert (operation.state, speed.per_s) == ("running", 20)
+    assert speed.left == timedelta(seconds=(100 - operation.handled) / 20)
+    services.pause(bench.operator, operation.pk, "lunch")
+    bench.clock.advance(600)
+    services.cancel(bench.operator, operation.pk, "enough", clock=bench.clock)
+    operation.refresh_from_db()
+    assert reading.pace(operation) == reading.Speed(20, None), "nor is it once it was ended in one"
+
+
+def test_a_place_that_is_told_no_more_keeps_no_old_count(
+    bench: Bench, make_letter: MakeLetter, subscription: Subscription, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watching, "MOST_PLACES", 2)
+    for group, letters in (("a", 5), ("b", 4), ("c", 3)):
+        Subscription.objects.create(topic=subscription.topic, group=group, handler_name="sync")
+        for _ in range(letters):
+            make_letter(subscription=group)
+    operation = bench.redrive()
+    bench.watcher.tick()
+
+    def told() -> dict[str, int]:
+        return {each.subject.name: each.waiting for each in operation.places.exclude(waiting=0)}
+
+    assert told() == {"a": 5, "b": 4}
+    # What waited most is nearly done: it is the third now, and not told.
+    for item in operation.items.filter(facets__subscription="a").order_by("pk")[:4]:
+        assert item.made is not None
+        LedgerEvent.objects.create(
+            message_id=item.made.name, kind="settled", topic="booking.changed", subscription="a", at_ms=1, attempt=1
+        )
+    bench.clock.advance(60)
+    bench.watcher.tick()
+    assert told() == {"b": 4, "c": 3}
+
+
+def test_what_may_still_change_is_marked_however_many_came_since(
+    bench: Bench, make_letter: MakeLetter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_letter()
+    operation = bench.redrive()
+    assert operation.state == "settling"
+    monkeypatch.setattr(live, "LATEST", 0)
+    assert str(operation.subject) in live.cells(0, ("*",)).marks
+    Operation.objects.filter(pk=operation.pk).update(state="cancelled")
+    assert str(operation.subject) in live.cells(0, ("*",)).marks
+    Operation.objects.filter(pk=operation.pk).update(decided_at=operation.ended_at)
+    assert str(operation.subject) not in live.cells(0, ("*",)).marks
 
 
 def test_no_more_than_the_first_few_are_not_held(bench: Bench, make_letter: MakeLetter) -> None:

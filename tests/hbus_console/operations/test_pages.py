@@ -32,6 +32,14 @@ def page(operation: Operation) -> Client:
     return client
 
 
+@pytest.mark.parametrize("depth", [300, 900, 990, 2_000, 200_000])
+@pytest.mark.parametrize("around", ["{}", '{{"words": {}}}'])
+def test_a_choice_of_any_depth_is_refused_and_breaks_nothing(page: Client, depth: int, around: str) -> None:
+    spec = around.format("[" * depth + "]" * depth).replace('"words"', '"wards"')
+    answer = page.post("/operations/plan/words/", {"spec": spec, "reason": "why"})
+    assert answer.status_code == 422
+
+
 def test_the_page_is_loaded_anew_when_other_acts_are_possible(page: Client, operation: Operation) -> None:
     path = f"/operations/{operation.pk}/"
     assert "Pause…" in page.get(path).content.decode()

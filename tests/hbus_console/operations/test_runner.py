@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from django.db import DataError, OperationalError
 
 from engine.core.clock import ManualClock
 from engine.core.errors import Unavailable
@@ -159,3 +160,23 @@ def test_what_is_of_a_kind_that_is_gone_fails_and_says_why(
     operation.refresh_from_db()
     assert operation.state == "failed"
     assert operation.last_error.startswith("The kind 'words' is not installed. Install the feature")
+
+
+def test_what_the_database_refuses_however_often_it_is_asked_fails_the_operation(
+    operator: Actor, words: Words, runner: OperationRunner
+) -> None:
+    operation = start(operator, "a", "odd")
+    words.broken["odd"] = DataError("value too long for type character varying(200)")
+    for _ in range(TRIES):
+        runner.tick()
+    operation.refresh_from_db()
+    assert operation.state == "failed"
+
+
+def test_a_database_that_is_away_is_waited_for(operator: Actor, words: Words, runner: OperationRunner) -> None:
+    operation = start(operator, "a")
+    words.broken["a"] = OperationalError("the connection was closed")
+    for _ in range(TRIES + 1):
+        runner.tick()
+    operation.refresh_from_db()
+    assert operation.state == "queued"

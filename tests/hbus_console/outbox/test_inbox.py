@@ -75,3 +75,10 @@ def test_of_many_none_is_forgotten() -> None:
     for name in (*names, *reversed(names)):
         inbox.once("t/g", "/s", name, lambda name=name: ran.append(name))
     assert ran == names
+
+
+def test_names_of_any_length_are_identities() -> None:
+    inbox = DjangoInbox()
+    for source, message_id in (("/s" * 500, "m" * 500), ("/s\0", "m\0"), ("/s" * 500, "m" * 501)):
+        assert inbox.once("t/g", source, message_id, lambda: None)
+        assert not inbox.once("t/g", source, message_id, lambda: None)

@@ -2,15 +2,21 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 import pytest
 from django.db import transaction
 
+from engine.bus import at_carriers
+from engine.bus.conformance.running import until
 from engine.bus.errors import PublishFailed, PublishRefused, PublishUnknown
 from engine.bus.message import Message, encode
 from engine.bus.options import PublishOptions
+from engine.bus.ways import Way
+from engine.core.clock import ManualClock
 from engine.core.errors import HbusError, Unavailable
 from hbus_console.outbox.models import OutboxMessage
 from hbus_console.outbox.relay import OutboxRelay, outbox_state
@@ -32,25 +38,23 @@ class Picky:
         self._stores = stores
         self.sent: list[list[str]] = []
 
-    def send(
-        self, topic: str, messages: Sequence[Message], *, idempotency_keys: Sequence[str], meant: str
-    ) -> list[Any]:
+    def way(self, topic: str, *, meant: str) -> Any:
+        real = self._real.way(topic, meant=meant)
+        return SimpleNamespace(carrier=real.carrier, send=lambda *sent: self._send(real, *sent))
+
+    def _send(self, real: Way, messages: Sequence[Message], idempotency_keys: Sequence[str]) -> list[Any]:
         self.sent.append([message.id for message in messages])
         answers: list[Any] = [self._verdict(message) for message in messages]
         taken = [index for index, answer in enumerate(answers) if answer is None or self._stores]
-        receipts = self._real.send(
-            topic,
-            [messages[index] for index in taken],
-            idempotency_keys=[idempotency_keys[index] for index in taken],
-            meant=meant,
-        )
+        receipts = real.send([messages[index] for index in taken], [idempotency_keys[index] for index in taken])
         for index, receipt in zip(taken, receipts, strict=True):
             answers[index] = answers[index] or receipt
         return answers
 
 
 def relay(producer: Any = None) -> OutboxRelay:
-    return OutboxRelay(lambda: producer or shared_producer(), store.client, wait_s=0.05)
+    # Its clock stands still: no store is so slow that it is not waited for.
+    return OutboxRelay(lambda: producer or shared_producer(), store.client, wait_s=0.05, clock=ManualClock())
 
 
 def put(topic: Topic, *ids: str, key: str = "") -> None:
@@ -173,8 +177,45 @@ def test_a_topic_that_lost_its_owner_meanwhile_refuses_all_of_its_messages(topic
     assert OutboxMessage.objects.filter(refused_at__isnull=False).count() == 2
 
 
+class Hanging:
+    """The real producer, whose topic ``a.slow`` lies in a store that answers nothing before the gate is open."""
+
+    def __init__(self) -> None:
+        self.gate = threading.Event()
+        self.sent: list[list[str]] = []
+
+    def way(self, topic: str, *, meant: str) -> Any:
+        real = shared_producer().way(topic, meant=meant)
+        return SimpleNamespace(carrier="slow", send=partial(self._send, real)) if topic == "a.slow" else real
+
+    def _send(self, real: Way, messages: Sequence[Message], idempotency_keys: Sequence[str]) -> list[Any]:
+        self.sent.append([message.id for message in messages])
+        assert self.gate.wait(60)
+        return real.send(messages, idempotency_keys)
+
+
+def test_a_store_that_hangs_delays_nothing_of_another(
+    topic: Topic, stored: Callable[[], list[Message]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(at_carriers, "PATIENCE_S", 0.01)
+    slow, hanging = Topic.objects.create(name="a.slow", team=topic.team), Hanging()
+    catalog.changed()
+    put(slow, "s1", "s2", key="s")
+    put(topic, "a1")
+    carrying = OutboxRelay(lambda: hanging, store.client, wait_s=0.01)  # type: ignore[arg-type, return-value]
+    until(lambda: names(stored()) == ["a1"], between=carrying.tick)
+    # Also what came since; and nothing is sent where the last is not answered, nor what is behind it.
+    put(slow, "s3", key="s")
+    put(topic, "a2", "a3", key="a")
+    until(lambda: names(stored()) == ["a1", "a2", "a3"], between=carrying.tick)
+    assert hanging.sent == [["s1"]]
+    hanging.gate.set()
+    until(lambda: outbox_state().waiting == 0, between=carrying.tick)
+    assert hanging.sent == [["s1"], ["s2"], ["s3"]]
+
+
 def test_with_nothing_to_do_it_sleeps_until_it_is_woken(topic: Topic, stored: Callable[[], list[Message]]) -> None:
-    sleeping = OutboxRelay(shared_producer, store.client, wait_s=30)
+    sleeping = OutboxRelay(shared_producer, store.client, wait_s=30, clock=ManualClock())
     ended = threading.Event()
     thread = threading.Thread(target=lambda: (sleeping.tick(), ended.set()), daemon=True)
     thread.start()

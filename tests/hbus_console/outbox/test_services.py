@@ -125,3 +125,17 @@ def test_what_the_relay_would_be_refused_for_good_is_refused_at_the_door(topic: 
     with pytest.raises(PublishRefused, match="takes"), transaction.atomic():
         send_on_commit(topic.name, message)
     assert not OutboxMessage.objects.exists()
+
+
+@pytest.mark.parametrize("key", ["k" * 5_000, "a\0b", "plain"])
+def test_what_a_stranger_wrote_into_a_store_fits_its_row(topic: Topic, key: str) -> None:
+    """PostgreSQL refuses it; whoever copies it would be held up for ever."""
+    odd = Message(id="m1", source="/s", type="t", partitionkey=key, hbuspriority="", data=msgspec.Raw(b"{}"))
+    with transaction.atomic():
+        send_on_commit(topic.name, odd)
+        send_on_commit(topic.name, msgspec.structs.replace(odd, id="m2"))
+    first, second = OutboxMessage.objects.all()
+    assert first.key == second.key
+    assert (first.key == key) == (key == "plain")
+    assert len(first.key) <= 40
+    assert "\0" not in first.key

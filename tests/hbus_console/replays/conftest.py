@@ -11,6 +11,7 @@ from engine.bus import message as envelope
 from engine.bus.message import Message
 from engine.bus.options import PublishOptions
 from engine.bus.producer import BatchItem, Receipt
+from engine.core.clock import ManualClock
 from hbus_console.access.permissions import Actor
 from hbus_console.accounts.actors import actor_of
 from hbus_console.accounts.models import User
@@ -95,7 +96,7 @@ def run(operation: Operation) -> None:
         operation.refresh_from_db()
         if not operation.active:
             break
-    OutboxRelay(shared_producer, store.client).tick()
+    OutboxRelay(shared_producer, store.client, clock=ManualClock()).tick()
 
 
 def stored(topic: str = TOPIC) -> list[Message]:

@@ -7,11 +7,12 @@ import pytest
 
 from engine.bus.conformance.running import FactRecorder
 from engine.bus.consumer import Consumer
-from engine.bus.message import encode
+from engine.bus.message import Message, encode
 from engine.bus.options import PublishOptions
 from engine.bus.policy import SubscriptionPolicy
 from engine.bus.producer import Receipt
 from engine.bus.transport import Outgoing
+from engine.core.clock import ManualClock, SystemClock
 from engine.core.errors import BadInput
 from hbus_console.access.permissions import Actor, Forbidden
 from hbus_console.accounts.actors import actor_of
@@ -23,6 +24,7 @@ from hbus_console.operations.runner import OperationRunner
 from hbus_console.outbox.models import OutboxMessage
 from hbus_console.publishing.producer import shared_producer
 from hbus_console.replays import kind as replays
+from hbus_console.replays import spec as specs
 from hbus_console.schemas.models import SchemaVersion
 from hbus_console.subscriptions import holding
 from hbus_console.subscriptions.models import Subscription
@@ -176,6 +178,21 @@ def test_a_dry_run_says_how_far_it_looked(
     assert (plan.total, plan.scanned) == (
         None,
         "Scanned 30, matched 0, stopped because a dry run looks at 30 messages at most",
+    )
+    # Big messages take their time.
+    ticking = ManualClock()
+    fit = replays._fit_to_copy
+
+    def slowly(message: Message) -> bool:
+        ticking.advance(0.25)
+        return fit(message)
+
+    monkeypatch.setattr(replays, "_fit_to_copy", slowly)
+    wanted = specs.read(editor, {"topic": TOPIC, "into_group": "billing"}, SystemClock().now_ms())
+    plan = replays.survey(editor, wanted, clock=ticking)
+    assert (plan.total, plan.scanned) == (
+        None,
+        "Scanned 8, matched 8, stopped because a dry run looks for 2 seconds at most",
     )
     assert copies() == []
 
@@ -404,3 +421,27 @@ def test_a_copy_that_its_topic_would_not_take_is_left_and_said_before(editor: Ac
     with pytest.raises(BadInput, match="nothing to do"):
         replay(editor, into_group="availability")
     assert not OutboxMessage.objects.exists()
+
+
+def test_it_ends_where_it_was_to_end_also_when_retention_takes_that_on_the_way(
+    editor: Actor, published: list[Receipt]
+) -> None:
+    """It went on to the end of the log then: the position was never met."""
+    spec = {"topic": TOPIC, "until": published[9].position, "into_group": "billing"}
+    operation = services.start(editor, "replay", spec, reason="why", rate_per_s=0).operation
+    last = bus.admin().read(TOPIC, published[9].position)
+    assert last is not None
+    assert operation.spec["to_ms"] == last.at_ms
+
+
+def test_an_end_that_is_not_held_is_refused(editor: Actor, published: list[Receipt]) -> None:
+    spec = {"topic": TOPIC, "until": "1-1", "into_group": "billing"}
+    with pytest.raises(BadInput, match="does not hold '1-1'"):
+        services.start(editor, "replay", spec, reason="why")
+
+
+def test_an_end_before_the_beginning_is_refused(editor: Actor, published: list[Receipt]) -> None:
+    after = published[3].position
+    spec = {"topic": TOPIC, "after": after, "until": after, "into_group": "billing"}
+    with pytest.raises(BadInput, match="empty"):
+        services.start(editor, "replay", spec, reason="why")

@@ -110,6 +110,7 @@ def test_the_dry_run_starts_it(page: Client) -> None:
     asked = {"topic": TOPIC, "filter": "payload.n >= 35", "into_group": "billing"}
     shown = page.get("/operations/plan/replay/", asked)
     assert "matched 5" in shown.content.decode()
+    assert 'data-shows=""' in shown.content.decode(), "whatever moves, the log is not read anew"
     started = page.post(
         "/operations/plan/replay/", {"spec": shown.context["spec"], "reason": "lost last night", "rate_per_s": "10"}
     )

@@ -11,11 +11,12 @@ from django.urls import reverse
 
 from engine.bus.dead import fingerprint
 from hbus_console.messages.models import FlowSample, LedgerEvent
-from hbus_console.subscriptions import services
+from hbus_console.subscriptions import services, subscription_page
 from hbus_console.subscriptions.services import SubscriptionDraft
 from hbus_console.topics.models import Topic
 from hbus_console.traffic.flow import BUCKET_MS
 from hbus_console.traffic.standing import failing
+from hbus_console.ui.formats import clock
 from tests.hbus_console.topics.conftest import EDITOR
 
 pytestmark = [pytest.mark.django_db(databases=["default", "ledger"]), pytest.mark.usefixtures("own_keys", "team")]
@@ -44,6 +45,36 @@ def test_a_cause_is_told_with_what_varies_and_not_by_its_last_case(
     page = client.get(reverse("subscriptions:detail", args=ONE)).content.decode()
     assert "room code: masked" in page
     assert "Z 2" not in page
+
+
+def test_what_is_not_counted_or_listed_is_said(
+    topic: Topic, committed: Callable[..., None], signed_in: Callable[..., Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subscription_page, "LOOK_BACK", 4)
+    monkeypatch.setattr(subscription_page, "CAUSES", 2)
+    committed(lambda: services.create_subscription(EDITOR, SubscriptionDraft(*ONE, "Reservations")))
+    now = time.time_ns() // 1_000_000
+    client = signed_in()
+
+    def fail(number: int, cause: str) -> None:
+        LedgerEvent.objects.create(
+            at_ms=now - number, topic=ONE[0], subscription=ONE[1], message_id=f"m{number}", kind="retried",
+            error=f"{cause}: it failed", fingerprint=cause,
+        )  # fmt: skip
+
+    def meta() -> str:
+        page = " ".join(client.get(reverse("subscriptions:detail", args=ONE)).content.decode().split())
+        return page.partition("<h2>Recent failures</h2>")[2].partition("</div>")[0].strip()
+
+    fail(1, "A")
+    fail(2, "A")
+    fail(3, "B")
+    fail(4, "B")
+    assert meta() == "", "all of them are counted"
+    fail(5, "C")
+    assert meta() == f'<span class="muted">of the newest 4 attempts, back to {clock(now - 4)[:8]}</span>'
+    monkeypatch.setattr(subscription_page, "LOOK_BACK", 5)
+    assert meta() == '<span class="muted">1 more cause</span>'
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 from django.test import Client
 
+from hbus_console.messages.models import LagSample
 from hbus_console.subscriptions import standing
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics.models import Topic
@@ -20,6 +21,9 @@ PAGES = ("/subscriptions/", "/topics/booking.created/", "/subscriptions/booking.
 @pytest.fixture
 def page(topic: Topic, signed_in: Callable[..., Client]) -> Callable[[str], str]:
     Subscription.objects.create(topic=topic, group="billing", handler_name="hotel.bill")
+    LagSample.objects.create(
+        at_ms=1, topic=topic.name, subscription="billing", waiting=0, in_flight=0, retrying=0, oldest_ms=None
+    )
     client = signed_in()
     return lambda path: " ".join(client.get(path).content.decode().split())
 

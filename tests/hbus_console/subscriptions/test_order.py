@@ -29,7 +29,7 @@ from hbus_console.publishing.producer import shared_producer
 from hbus_console.subscriptions import order_page
 from hbus_console.subscriptions import services as subscriptions
 from hbus_console.subscriptions.models import Subscription
-from hbus_console.subscriptions.services import SubscriptionDraft
+from hbus_console.subscriptions.services import SubscriptionDraft, order
 from hbus_console.topics import services as topics
 from hbus_console.topics.services import TopicDraft
 from hbus_console.wiring import bus, fact_log
@@ -96,7 +96,7 @@ def test_the_page_says_who_owns_what_and_which_keys_wait(parked: Consumer, signe
     (key,) = page.parked
     assert (key.key, key.messages, key.record.attempts) == ("room-1", 3, 2)
     assert key.reason.startswith("ValueError: no such room")
-    text = answer.content.decode()
+    text = " ".join(answer.content.decode().split())
     assert "1 parked key waits for a decision" in text
     assert 'name="head" value="skip"' in text
 
@@ -226,7 +226,7 @@ def test_a_lost_answer_about_one_partition_says_nothing_of_the_other(
     foreign = heads.pop(other)
     (own,) = heads.values()
 
-    def lost(*_: Any) -> None:
+    def lost(*_: Any, **__: Any) -> None:
         raise AnswerLost("the connection broke")
 
     with monkeypatch.context() as patched:
@@ -245,6 +245,18 @@ def test_a_key_beyond_those_that_are_listed_is_shown_and_decided_about(
     page = signed_in().get(reverse("subscriptions:order", args=ONE), {"key": "room-1"}).context["page"]
     assert (page.parked, page.one.state) == ([], "parked")
     assert subscriptions.unpark(OPERATOR, *ONE, "room-1", head="skip", reason="sold").messages == 2
+
+
+def test_of_more_keys_than_are_listed_it_is_said_so(
+    parked: Consumer, signed_in: Callable[..., Client], calling: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address, path = reverse("subscriptions:order", args=ONE), "topics/stay.changed/subscriptions/billing/order"
+    client, call = signed_in(), calling(Role.VIEWER)
+    assert (client.get(address).context["page"].more_parked, call("GET", path).json()["more_parked"]) == (False, False)
+    monkeypatch.setattr(order_page, "KEYS", 0)
+    page = client.get(address)
+    assert (page.context["page"].more_parked, call("GET", path).json()["more_parked"]) == (True, True)
+    assert call("GET", path).json()["parked"] == []
 
 
 def test_a_head_sent_to_the_dead_letters_is_told(parked: Consumer, facts: FactRecorder) -> None:
@@ -277,6 +289,28 @@ def test_a_decision_that_is_none_is_refused_at_the_field(parked: Consumer, chang
         subscriptions.unpark(OPERATOR, *ONE, given.pop("key"), **given)
     assert refused.value.field == field
     assert [each.key for each in order_page.parked_keys(subscriptions.subscription(*ONE))] == ["room-1"]
+
+
+@pytest.mark.parametrize("decision", ["retry", "skip", "dead"])
+def test_a_key_that_parks_again_between_the_look_and_the_act_is_left_as_it_is(
+    parked: Consumer, facts: FactRecorder, monkeypatch: pytest.MonkeyPatch, decision: str
+) -> None:
+    keeper, carry_out = bus.transport(), order.carry_out
+    assert isinstance(keeper, Partitioned)
+    (seen,) = keeper.parked(*ONE)
+
+    def somebody_was_faster(*asked: Any) -> Any:
+        monkeypatch.setattr(order, "carry_out", carry_out)
+        subscriptions.unpark(EDITOR, *ONE, "room-1", head="retry", reason="the room is there now")
+        until(lambda: [(each.position, each.messages) for each in keeper.parked(*ONE)] == [(seen.position, 3)])
+        return carry_out(*asked)
+
+    monkeypatch.setattr(order, "carry_out", somebody_was_faster)
+    with pytest.raises(Conflict, match="Somebody else has decided about 'room-1' meanwhile, and it has parked again"):
+        subscriptions.unpark(OPERATOR, *ONE, "room-1", head=decision, reason="the room was sold")
+    (now,) = keeper.parked(*ONE)
+    assert (now.position, now.messages) == (seen.position, 3)
+    assert AuditEntry.objects.latest("seq").action == f"subscription.unpark_{decision}.failed"
 
 
 def test_deciding_takes_an_operator_and_a_parked_key(parked: Consumer, told: Callable[[], list[str]]) -> None:
@@ -364,3 +398,23 @@ def test_a_store_that_has_no_such_group_is_said_so(billing: Subscription, signed
 def test_nothing_is_there_for_an_unknown_subscription() -> None:
     with pytest.raises(NotThere):
         subscriptions.unpark(OPERATOR, ONE[0], "nobody", "a", head="retry", reason="why")
+
+
+@pytest.mark.parametrize("record", [b"", b"\xff", b"{}", b"[" * 20_000])
+def test_a_key_whose_record_nobody_can_read_is_shown_and_decided_about(
+    parked: Consumer, signed_in: Callable[..., Client], monkeypatch: pytest.MonkeyPatch, record: bytes
+) -> None:
+    keeper = type(order_page.carrier(Subscription.objects.get(group=ONE[1])))
+    listing = keeper.parked
+
+    def unreadable(self: Any, *args: Any, **named: Any) -> Any:
+        return [msgspec.structs.replace(each, record=record) for each in listing(self, *args, **named)]
+
+    monkeypatch.setattr(keeper, "parked", unreadable)
+    client, address = signed_in(Role.OPERATOR), reverse("subscriptions:order", args=ONE)
+    page = client.get(address)
+    assert page.status_code == 200
+    (waiting,) = page.context["page"].parked
+    form = {"key": waiting.handle, "head": "skip", "reason": "nobody can read it"}
+    assert client.post(reverse("subscriptions:unpark", args=ONE), form).status_code in (200, 302)
+    assert order_page.parked_keys(Subscription.objects.get(group=ONE[1])) == []

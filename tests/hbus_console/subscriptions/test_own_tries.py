@@ -156,7 +156,7 @@ def test_a_repeat_is_refused_where_somebody_has_decided_about_the_same_parking_s
 def undone(monkeypatch: pytest.MonkeyPatch, ask: Ask) -> None:
     """Nobody knows of a skip whether it was done, and it was not."""
 
-    def unpark(*_: object) -> None:
+    def unpark(*_: object, **__: object) -> None:
         raise RuntimeError("gone")
 
     monkeypatch.setattr(bus.transport(), "unpark", unpark)

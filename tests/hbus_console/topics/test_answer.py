@@ -8,6 +8,7 @@ import pytest
 from django.test import Client
 
 from engine.bus.breaker_board import Pauses
+from hbus_console.messages.models import LagSample
 from hbus_console.nodes.stamps import Node
 from hbus_console.subscriptions import services, standing
 from hbus_console.subscriptions.models import Subscription
@@ -25,6 +26,9 @@ ONE = ("booking.created", "billing")
 def billing(topic: Topic, committed: Callable[..., None]) -> None:
     committed(lambda: services.create_subscription(EDITOR, SubscriptionDraft(*ONE, "Reservations")))
     Subscription.objects.update(handler_name="hotel.handlers:bill")
+    LagSample.objects.create(
+        at_ms=1, topic=ONE[0], subscription=ONE[1], waiting=0, in_flight=0, retrying=0, oldest_ms=None
+    )
 
 
 @pytest.fixture

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from django.core.management import call_command
 from django.test import Client
+from django.utils import timezone
 from pytest_django import Settings
 
-from engine.bus.transport import Settlement
+from engine.bus.transport import Lag, Settlement
 from engine.core.errors import BadInput, Conflict
 from hbus_console.access.command_line import command_line_actor
 from hbus_console.access.permissions import SYSTEM, Forbidden
@@ -24,15 +27,17 @@ from hbus_console.publishing.producer import shared_producer
 from hbus_console.subscriptions import services as subscriptions
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services import SubscriptionDraft
-from hbus_console.topics import move
+from hbus_console.topics import move, topic_page
 from hbus_console.topics import services as topics
 from hbus_console.topics.models import StoreRemoval, Topic
 from hbus_console.topics.services import TopicDraft
+from hbus_console.topics.services import moving as moving_services
 from hbus_console.topics.services.moving import finish_move
 from hbus_console.topics.transport_objects import remove
 from hbus_console.wiring import bus, store
 from tests.hbus_console.operations.asking import asked_in_transaction
 from tests.hbus_console.topics.conftest import EDITOR
+from tests.hbus_console.topics.hidden_backlog import hide_backlog
 from tests.unhurried import UnhurriedClock
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"], transaction=True)
@@ -46,6 +51,7 @@ def moving(own_keys: None, team: object, settings: Settings, nsqd_url: str, monk
     settings.NSQD_URL = (nsqd_url,)
     store.close()
     monkeypatch.setattr(move, "QUIET_MS", 200)
+    monkeypatch.setattr(move, "OLD_RULES_MS", 0)
     topics.create_topic(SYSTEM, TopicDraft("booking.created", "Reservations", priorities=False))
     draft = SubscriptionDraft(
         topic="booking.created", group="billing", owner="Reservations", handler="webhook",
@@ -108,6 +114,22 @@ def test_it_is_published_to_the_new_one_at_once_and_ends_when_the_old_one_is_emp
     settle("nsq", 2)
 
 
+def test_it_ends_although_the_new_one_cannot_tell_how_much_waits_there(
+    moving: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = moving_services.lag_there
+
+    def lag_there(transport: str, topic: str, group: str) -> Lag:
+        found = asked(transport, topic, group)
+        return replace(found, waiting=None) if transport == "nsq" else found
+
+    monkeypatch.setattr(moving_services, "lag_there", lag_there)
+    operation = operations.start(SYSTEM, "move", SPEC, reason="more room").operation
+    advance(operation, lambda: operation.state in ("done", "failed"))
+    assert operation.state == "done", operation.last_error
+    assert "nsq: 0 published, 0 settled, 0 died, how much is unsettled cannot be told" in operation.items.get().detail
+
+
 def test_no_step_asks_a_store_while_other_writers_wait(moving: Topic, monkeypatch: pytest.MonkeyPatch) -> None:
     publish(1)
     operation = operations.start(SYSTEM, "move", SPEC, reason="more room").operation
@@ -156,6 +178,28 @@ def test_a_subscription_of_a_leaving_topic_reads_both(moving: Topic) -> None:
         assert pair.status().state == "paused"
     finally:
         assert pair.stop(5).clean
+
+
+def test_while_it_moves_its_pages_tell_of_both_stores(moving: Topic, signed_in: Callable[..., Client]) -> None:
+    publish(1, 2, 3)
+    operation = operations.start(SYSTEM, "move", SPEC, reason="more room").operation
+    advance(operation, lambda: "3 unsettled" in operation.note)
+    publish(4, 5)
+    row = Subscription.objects.select_related("topic").get()
+    assert subscriptions.lag_of(row).waiting == 5
+    assert topic_page.depth(row.topic).messages == 5  # type: ignore[union-attr]
+    browser = signed_in()
+    page = browser.get("/subscriptions/booking.created/billing/").content.decode()
+    assert "5 waiting stay." in page
+    assert "The store has not obeyed yet." not in page
+    # When one of the two has obeyed
+    Subscription.objects.update(paused=True, pause_reason="maintenance")
+    bus.admin("nsq").pause("booking.created", "billing")
+    assert "The store has not obeyed yet." in browser.get("/subscriptions/booking.created/billing/").content.decode()
+    bus.admin("redis_stream").pause("booking.created", "billing")
+    page = browser.get("/subscriptions/booking.created/billing/").content.decode()
+    assert "The store has not obeyed yet." not in page
+    assert "5 waiting and 0 retrying messages are handed out again" in page
 
 
 @pytest.mark.parametrize(
@@ -207,6 +251,15 @@ def test_the_command_tells_the_plan(moving: Topic, capsys: pytest.CaptureFixture
     call_command("move_topic", "booking.created", "--to", "nsq", "--reason", "room", "--dry-run")
     assert "redis_stream has 0 unsettled deliveries of 1 subscription\n" in capsys.readouterr().out
     assert not Operation.objects.exists()
+
+
+def test_a_dry_run_does_not_say_none_of_what_the_store_cannot_count(
+    moving: Topic, prefix: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hide_backlog(prefix, "booking.created", "billing", monkeypatch)
+    call_command("move_topic", "booking.created", "--to", "nsq", "--reason", "room", "--dry-run")
+    said = "redis_stream has at least 0 unsettled deliveries of 1 subscription; of 1 it cannot tell how many\n"
+    assert said in capsys.readouterr().out
 
 
 def test_an_ordinary_topic_is_told_what_it_would_miss_and_may_do_without(
@@ -323,3 +376,15 @@ def test_a_move_that_was_overtaken_removes_nothing(moving: Topic) -> None:
     with pytest.raises(Conflict, match="not leaving redis_stream any more"):
         finish_move(SYSTEM, "booking.created", "redis_stream", "for the test")
     assert not StoreRemoval.objects.exists()
+
+
+def test_it_waits_until_nobody_knows_the_old_rules(moving: Topic, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who cannot reach the database publishes by them for a minute, and is told that it was stored."""
+    monkeypatch.setattr(move, "OLD_RULES_MS", 600_000)
+    operation = operations.start(SYSTEM, "move", SPEC, reason="more room").operation
+    advance(operation, lambda: "nobody can publish to it any more" in operation.note)
+    publish(1)
+    moving.refresh_from_db()
+    assert (operation.state, moving.leaving) == ("running", "redis_stream")
+    Topic.objects.filter(name="booking.created").update(moved_at=timezone.now() - timedelta(seconds=601))
+    advance(operation, lambda: operation.state == "done")

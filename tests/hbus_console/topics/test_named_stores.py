@@ -149,6 +149,7 @@ def test_a_topic_moves_to_a_store_of_its_own_while_it_is_in_use(
 ) -> None:
     # Given a topic in the installation's store, with a message that nobody has read
     monkeypatch.setattr(move, "QUIET_MS", 200)
+    monkeypatch.setattr(move, "OLD_RULES_MS", 0)
     topics.create_topic(SYSTEM, TopicDraft(TOPIC, "Reservations"))
     bus.admin().create_group(TOPIC, "billing")
     shared_producer().publish(TOPIC, {"n": 1})

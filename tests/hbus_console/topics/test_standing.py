@@ -29,7 +29,10 @@ PAUSED = Subscription(topic=Topic(name="t"), group="g", handler=Subscription.Han
     ("row", "word"),
     [
         (ROW, "active"),
-        (replace(ROW, lag=None), "active"),
+        (replace(ROW, lag=None), "unknown"),
+        (replace(ROW, lag=replace(KEEPS_UP, waiting=None)), "unknown"),
+        (replace(ROW, lag=replace(KEEPS_UP, waiting=None, oldest_ms=None)), "unknown"),
+        (replace(ROW, lag=replace(LATE, waiting=None)), "behind"),
         (replace(ROW, lag=LATE), "behind"),
         (replace(ROW, lag=replace(LATE, parked=3)), "keys parked"),
         (replace(ROW, lag=replace(KEEPS_UP, parked=3)), "keys parked"),

@@ -9,8 +9,10 @@ from django.db import connections
 from django.db.models import F
 
 from engine.bus.facts import Fact, batches
+from engine.core.clock import ManualClock
 from hbus_console.evidence.booking import Booking
 from hbus_console.messages.models import FlowRollup, FlowSample, LagSample
+from hbus_console.messages.retention import LedgerRetention
 from hbus_console.topics.models import Topic
 from hbus_console.traffic import flow, live
 from tests.costs import database_work
@@ -20,6 +22,13 @@ pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
 NOW = 1_790_000_005_000
 BUCKET = flow.BUCKET_MS
 LAST = NOW - NOW % BUCKET - BUCKET
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> ManualClock:
+    made = ManualClock(NOW)
+    monkeypatch.setattr(flow, "_clock", made)
+    return made
 
 
 def sample(topic: str, subscription: str = "", bucket_ms: int = LAST, **counts: int) -> None:
@@ -143,6 +152,26 @@ def test_a_long_span_reads_the_roll_up_alone() -> None:
     assert found.first_attempt == 1.0
     assert sum(flow.topic_sparks(NOW - 12 * 3_600_000, NOW, ["*"])["a"]) > 0
     assert sum(flow.series(NOW - 3_600_000, NOW, ["*"]).published) == 0, "a short one reads the samples"
+
+
+def test_a_short_span_keeps_its_rates_when_its_samples_are_folded(clock: ManualClock) -> None:
+    start = NOW - NOW % flow.ROLLUP_MS
+    hour = 3_600_000 // BUCKET
+    for slot in range(hour):
+        sample("a", published=1_000, bucket_ms=start + slot * BUCKET)
+        sample("a", "g", settled=900, settled_first=900, retried=100, bucket_ms=start + slot * BUCKET)
+    clock.advance(3 * 86_400)
+    LedgerRetention(5, clock=clock).tick()
+    assert FlowSample.objects.filter(subscription="").count() == 12
+
+    for minutes in (15, 60):
+        found = flow.series(start, start + minutes * 60_000, ["*"], "a", "g")
+        assert set(found.published) == {100.0}
+        assert found.peak("published")[0] == 100.0
+        assert set(found.failed) == {10.0}
+        assert set(flow.topic_sparks(start, start + minutes * 60_000, ["*"], 30)["a"]) == {100.0}
+        attempts = flow.subscription_attempts(start + 1, start + minutes * 60_000, ["*"])["a", "g"]
+        assert (attempts.total, attempts.failed) == (minutes * 6_000, minutes * 600)
 
 
 def test_the_lag_over_a_long_span_is_one_reading_a_slot() -> None:

@@ -99,7 +99,15 @@ def test_a_text_that_a_page_shows_otherwise_is_refused_by_its_name() -> None:
         with pytest.raises(BadInput, match="Target holds control") as refused:
             checks.text(f"a{each}b", "target", most=9, lines=True)
         assert refused.value.field == "target"
-    assert checks.text("שלום\u200f ü\nb", "target", most=9, lines=True)
+    assert checks.text("שלום ü\nb", "target", most=9, lines=True)
+
+
+@pytest.mark.parametrize("mark", ["\u061c", "\u200e", "\u200f", "\u206a", "\u206f"])
+def test_a_mark_of_direction_is_in_no_text_that_somebody_names_or_tells_a_thing_by(mark: str) -> None:
+    with pytest.raises(BadInput, match="Reason holds control") as refused:
+        checks.reason(f"a{mark}b")
+    assert "marks of direction" in refused.value.what
+    assert checks.holds_not_shown(f"a{mark}b")
 
 
 @pytest.mark.parametrize("hostile", ["a\u202eb", "a\x85b", "two\nlines"])

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 import structlog
+from django.db.models import F
 from django.http import HttpResponse
 from django.test import AsyncClient, Client, RequestFactory
 
@@ -282,7 +283,26 @@ def test_rights_and_session_are_asked_again(viewer: User, browse: Callable[[User
     assert not _still(request, key, ("booking.*",))
     User.objects.filter(pk=viewer.pk).update(must_change_password=False)
     assert _still(request, key, ("booking.*",))
+    # Locked and let in again between two questions: its sessions have ended for good.
+    User.objects.filter(pk=viewer.pk).update(session_epoch=F("session_epoch") + 1)
+    assert not _still(request, key, ("booking.*",))
+    User.objects.filter(pk=viewer.pk).update(session_epoch=F("session_epoch") - 1)
+    assert _still(request, key, ("booking.*",))
     session.delete()
+    assert not _still(request, key, ("booking.*",))
+
+
+@pytest.mark.django_db(databases=["default", "ledger"])
+def test_a_changed_password_ends_the_streams_of_other_sessions(viewer: User, browse: Callable[[User], Client]) -> None:
+    elsewhere = browse(viewer).session
+    request = RequestFactory().get("/live/")
+    request.session, request.user = elsewhere, viewer
+    ActorMiddleware(lambda _: HttpResponse())(request)
+    key = elsewhere.session_key or ""
+    assert _still(request, key, ("booking.*",))
+    viewer.set_password("one that nobody else knows 7")
+    viewer.save()
+    assert elsewhere.exists(key), "Django leaves the row to be refused"
     assert not _still(request, key, ("booking.*",))
 
 

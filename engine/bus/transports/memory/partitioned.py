@@ -77,12 +77,21 @@ class MemoryPartitions:
             parts = self._store.group(topic, group)
             return [entry.stored() for part in parts for entry in part.entries_aside(key)[:limit]]
 
-    def unpark(self, topic: str, group: str, key: str, head: str, partition: int | None = None) -> Unparked | None:
+    def unpark(
+        self,
+        topic: str,
+        group: str,
+        key: str,
+        head: str,
+        partition: int | None = None,
+        *,
+        seen: Parked | None = None,
+    ) -> Unparked | None:
         if head not in ("retry", "skip", "dead"):
             raise BadInput(f"{head!r} is nothing to do with a head.", remedy="Use retry, skip or dead.", field="head")
         with self._store.changed:
             for part in self._store.group(topic, group):
-                if key in part.parked and partition in (None, part.partition):
+                if key in part.parked and partition in (None, part.partition) and _is_parking(part, key, seen):
                     messages, entry = part.unpark(key, head)
                     self._store.changed.notify_all()
                     return Unparked(messages, part.partition, entry.stored() if entry else None)
@@ -270,6 +279,14 @@ class MemoryPartitionedReceiver:
                 seats.owners[partition] = (epoch, since_ms, now_ms + self._seat_ms, self._me)
                 owned[partition] = epoch
         return owned
+
+
+def _is_parking(part: Group, key: str, seen: Parked | None) -> bool:
+    """Whether the key is parked there as it was seen."""
+    if seen is None:
+        return True
+    aside = part.entries_aside(key)
+    return (aside[0].position if aside else "", part.parked[key]) == (seen.position, seen.record)
 
 
 def _owned(part: Group, record: tuple[int, int, int, str], now_ms: int) -> Owned:

@@ -8,10 +8,11 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from engine.bus.dead_entries import dead_entry
 from engine.bus.many_groups import GroupName
 from engine.bus.not_browsable import NotBrowsable, no_history
 from engine.bus.transport import DeadEntry, Depth, Lag, TrimReport
-from engine.bus.transports.nsq.names import GroupNames, TopicNames, published_ms
+from engine.bus.transports.nsq.names import GroupNames, TopicNames, is_id, published_ms
 from engine.bus.transports.nsq.nodes import Node, Nodes, unfinished
 from engine.bus.transports.nsq.side_store import SideStore, group_lost
 from engine.bus.transports.nsq.sweeping import Sweeper
@@ -162,15 +163,8 @@ class NsqAdmin(NotBrowsable):
         self._set_paused(self._group(topic, group), group, False)
 
     def dead(self, topic: str, group: str, limit: int = 100) -> list[DeadEntry]:
-        letters = []
-        for entry_id, flat in self._side_store.command(
-            "XRANGE", self._group(topic, group).dead, "-", "+", "COUNT", limit
-        ):
-            fields = _pairs(flat)
-            letters.append(
-                DeadEntry(entry_id.decode(), fields[b"position"].decode(), fields[b"event"], fields[b"record"])
-            )
-        return letters
+        found = self._side_store.command("XRANGE", self._group(topic, group).dead, "-", "+", "COUNT", limit)
+        return [dead_entry(entry_id.decode(), flat, is_position=is_id) for entry_id, flat in found]
 
     def forget_dead(self, topic: str, group: str, entries: Sequence[str]) -> int:
         if not entries:

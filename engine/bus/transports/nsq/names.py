@@ -14,6 +14,7 @@ LONGEST = 64
 _NAME = re.compile(r"[.a-zA-Z0-9_-]+")
 #: How long an id of nsqd's is. What is handed out from a copy has more behind it.
 ID_LENGTH = 16
+_ID = re.compile(rf"[0-9a-f]{{{ID_LENGTH}}}(?:\.\d{{1,20}}-\d{{1,20}})?")
 #: nsqd's ids count these units of 2^20 ns since its own epoch, above 22 bits of node and sequence.
 _EPOCH = 1_288_834_974_288
 _UNIT_NS = 1 << 20
@@ -56,6 +57,11 @@ def copy_id(copy: str, index: int) -> str:
     """By what id the message at ``index`` of a copy is handed out: no id of nsqd's, and in the order of theirs."""
     # Two milliseconds may be one unit: the copy's own id keeps them apart.
     return f"{_units(int(copy.partition('-')[0])) | index:016x}.{copy}"
+
+
+def is_id(text: str) -> bool:
+    """Whether it is what a message is handed out by."""
+    return _ID.fullmatch(text) is not None
 
 
 def _units(epoch_ms: int) -> int:

@@ -97,14 +97,15 @@ class NsqReceiver:
         deadline, settled_down = begun + wait_s, begun + max(wait_s, NOTHING_S)
         found: list[Delivery] = []
         while not self._closed:
-            self._inflow.look_after()
-            self._mark_untold()
-            self._sweeper.turn(self._inflow.newest)
-            if self._missing:
-                missing, self._missing = self._missing, ""
-                raise group_lost(self._names.channel, f"has no channel on nsqd at {missing} any more")
             before = len(found)
-            due_s = self._lease(limit - before, found)
+            try:
+                self._look_around(found)
+                due_s = self._lease(limit - before, found)
+            except (GroupLost, Unavailable):
+                # What came before is leased and must not get lost; the trouble is met again.
+                if found:
+                    break
+                raise
             now = time.monotonic()
             if found and (wait_s > 0 or len(found) >= limit):
                 break
@@ -209,6 +210,15 @@ class NsqReceiver:
             except Unavailable as error:
                 _log.error("%d messages of an nsqd that is gone could not be kept: %s", len(stranded), error)
 
+    def _look_around(self, found: Sequence[Delivery]) -> None:
+        """What has to be seen to before more is leased."""
+        self._inflow.look_after()
+        self._mark_untold()
+        self._sweeper.turn(self._inflow.newest)
+        if self._missing and not found:
+            missing, self._missing = self._missing, ""
+            raise group_lost(self._names.channel, f"has no channel on nsqd at {missing} any more")
+
     def _lease(self, limit: int, found: list[Delivery]) -> float:
         """Lease what there is and add it to ``found``; the seconds until something beside nsqd is due."""
         self._inflow.want(limit)
@@ -279,11 +289,16 @@ class NsqReceiver:
                 found.append(Delivery(receipt, each.id, each.body, int(failed) + 1, _history(history)))
             else:
                 found.append(Delivery(receipt, each.id, each.body, 1))
-        if later:
-            self._inflow.put_back(later)
         if parked:
             args = [part for each in parked for part in (each.id, "", each.body, "")]
-            self._side_store.run("park", self._names.park, args)
+            try:
+                self._side_store.run("park", self._names.park, args)
+            except Unavailable as error:
+                # What was leased with these must not get lost; they are asked about again, and so is the store.
+                _log.warning("%d messages that others hold could not be kept: %s", len(parked), error)
+                later, parked = [*parked, *later], []
+        if later:
+            self._inflow.put_back(later)
         self._finish([*done, *parked])
         self._each(aged, lambda connection, ids: connection.touch(ids))
         return handed

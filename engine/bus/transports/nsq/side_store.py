@@ -73,11 +73,16 @@ class SideStore:
 
 
 def _away(error: Unavailable) -> Unavailable:
-    return Unavailable(
-        f"The store beside NSQ cannot be reached: {error.what.rstrip('.')}.",
-        remedy="Make sure that it runs and that REDIS_URL names it.",
-    )
+    what = f"The store beside NSQ cannot be reached: {error.what.rstrip('.')}."
+    return _as_sure(error, Unavailable(what, remedy="Make sure that it runs and that REDIS_URL names it."))
 
 
 def _refused(error: Refused) -> Unavailable:
-    return Unavailable(f"The store beside NSQ refused: {error.words.rstrip('.')}.", remedy=error.remedy)
+    return _as_sure(
+        error, Unavailable(f"The store beside NSQ refused: {error.words.rstrip('.')}.", remedy=error.remedy)
+    )
+
+
+def _as_sure(error: Unavailable, told: Unavailable) -> Unavailable:
+    told.untouched = error.untouched
+    return told

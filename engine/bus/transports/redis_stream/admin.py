@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from engine.bus.consumer_names import ConsumerName
+from engine.bus.dead_entries import dead_entry
 from engine.bus.many_groups import GroupName, Stands
 from engine.bus.optional import WhereItIs
 from engine.bus.partitions import together
@@ -21,7 +22,15 @@ from engine.bus.transports.redis_stream.inspection import (
     says_group_lost,
 )
 from engine.bus.transports.redis_stream.ordering import partitions_of_topic
-from engine.bus.transports.redis_stream.positions import ZERO, Ids, ids_after, incarnation_of, partitions_of, place
+from engine.bus.transports.redis_stream.positions import (
+    ZERO,
+    Ids,
+    ids_after,
+    incarnation_of,
+    is_position,
+    partitions_of,
+    place,
+)
 from engine.bus.transports.redis_stream.scripts import PAUSE_GROUP, PLACE_GROUP
 from engine.bus.transports.redis_stream.topic import GroupKeys, StoreTime, TopicKeys, suffix_of
 from engine.core.errors import HbusError
@@ -156,9 +165,7 @@ class RedisStreamAdmin:
         for keys in self._groups(topic, group):
             suffix = suffix_of(keys.partition)
             for entry_id, flat in self._link.command("XRANGE", keys.dead, "-", "+", "COUNT", limit):
-                fields = dict(zip(flat[::2], flat[1::2], strict=True))
-                position = fields[b"position"].decode() + suffix
-                letters.append(DeadEntry(entry_id.decode() + suffix, position, fields[b"event"], fields[b"record"]))
+                letters.append(dead_entry(entry_id.decode(), flat, is_position=is_position, partition_mark=suffix))
         return sorted(letters, key=lambda letter: place(letter.entry))[:limit]
 
     def forget_dead(self, topic: str, group: str, entries: Sequence[str]) -> int:

@@ -106,13 +106,22 @@ class RedisPartitions:
             for _, fields in found
         ]
 
-    def unpark(self, topic: str, group: str, key: str, head: str, partition: int | None = None) -> Unparked | None:
+    def unpark(
+        self,
+        topic: str,
+        group: str,
+        key: str,
+        head: str,
+        partition: int | None = None,
+        *,
+        seen: Parked | None = None,
+    ) -> Unparked | None:
         if head not in ("retry", "skip", "dead"):
             raise BadInput(f"{head!r} is nothing to do with a head.", remedy="Use retry, skip or dead.", field="head")
         for keys in self._parts(topic):
             if partition not in (None, keys.partition):
                 continue
-            reply = self._link.run(UNPARK, keys.group(group).settle, (group, key, head))
+            reply = self._link.run(UNPARK, keys.group(group).settle, (group, key, head, *_parking(seen)))
             if reply:
                 back, position, body = int(reply[0]), reply[1].decode(), reply[2]
                 at = place(position)._replace(partition=keys.partition) if position else None
@@ -188,6 +197,13 @@ def partitions_of_topic(link: Link, prefix: str, topic: str) -> int:
 
 def _end(keys: GroupKeys, epoch: int, *, group: str, consumer: str, lease_ms: int, time: StoreTime) -> PartitionReader:
     return PartitionReader(keys, group=group, consumer=consumer, lease_ms=lease_ms, time=time, epoch=epoch)
+
+
+def _parking(seen: Parked | None) -> tuple[Arg, ...]:
+    """What the store compares of a parking that was seen."""
+    if seen is None:
+        return ()
+    return place(seen.position)._replace(partition=0).text if seen.position else "", seen.record
 
 
 def _place_of(position: bytes, keys: GroupKeys) -> Place:

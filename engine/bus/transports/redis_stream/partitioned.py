@@ -101,9 +101,15 @@ class RedisPartitionedReceiver:
     def settle(self, batch: Sequence[Settlement]) -> list[bool]:
         results = [True] * len(batch)
         parks = Verdict.PARK in {each.verdict for each in batch}
+        begun = False
         for (partition, epoch), indexes in _by_seat([each.receipt for each in batch]).items():
             mine = [batch[index] for index in indexes]
-            answers = self._end(partition, epoch).settle(self._link, mine)
+            try:
+                answers = self._end(partition, epoch).settle(self._link, mine)
+            except Unavailable as error:
+                error.untouched = error.untouched and not begun
+                raise
+            begun = True
             if not all(answers):
                 for index, ok in zip(indexes, answers, strict=True):
                     results[index] = ok
@@ -211,8 +217,11 @@ class RedisPartitionedReceiver:
         except Refused as error:
             if not error.words.startswith("FENCED"):
                 raise
-            # The next turn will tell; until then nothing is read here.
-            self.keep_off(end.keys.partition)
+            # The next turn will tell; until then nothing is read here. One that told while this read was under way has
+            # given the partition another end, which no turn would open again.
+            with self._lock:
+                if self._owned.get(end.keys.partition) is end:
+                    self._kept_off.add(end.keys.partition)
             return []
 
     def _see_parked(self, end: PartitionReader, reply: list[Any]) -> None:

@@ -63,6 +63,11 @@ def _no_position(text: str) -> BadInput:
     )
 
 
+def is_position(text: str) -> bool:
+    """Whether it is the place of a message."""
+    return _POSITION.fullmatch(text) is not None
+
+
 def place(position: str) -> Place:
     """Take a position apart; raises :class:`BadInput` when it is none."""
     found = _POSITION.fullmatch(position)

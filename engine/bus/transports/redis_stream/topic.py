@@ -20,7 +20,7 @@ from engine.bus.transports.redis_stream.scripts import APPEND, PUBLISH
 from engine.core.clock import Clock, SystemClock
 from engine.core.errors import BadInput, Unavailable
 from engine.core.ids import ending
-from engine.core.scripts import Script, wait_for
+from engine.core.scripts import Script
 from engine.core.store.failures import EXHAUSTED, AnswerLost, Refused
 from engine.core.store.link import Arg, Conversation, Link
 
@@ -199,19 +199,19 @@ class RedisPublishing:
             except Unavailable as failure:
                 error = failure
             for chunk in chunks:
+                unsent = True
                 if error is None:
                     script, script_keys, args = self._call(keys, chunk)
                     try:
                         # By its text, not by its digest: a server that does not know the digest would refuse this
                         # chunk and might take the next.
                         conversation.send(("EVAL", script.text, len(script_keys), *script_keys, *args))
+                        unsent = False
+                        sent.append(chunk)
                         if self._replicas:
-                            conversation.send(wait_for(self._replicas))
+                            conversation.ask_replicas(self._replicas)
                     except Unavailable as failure:
                         error = failure
-                    else:
-                        sent.append(chunk)
-                unsent = error is not None
                 # While the store is at work on one chunk, the caller builds the next.
                 while sent and (len(sent) >= AHEAD or error is not None):
                     outcomes, failed = self._answer(conversation, sent.popleft())

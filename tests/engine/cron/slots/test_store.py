@@ -14,7 +14,7 @@ from engine.core.store import open_client
 from engine.core.store.cluster_client import ClusterClient
 from engine.cron.simulation.models import ModelStore
 from engine.cron.slots.steps import Acquire, ClaimSlots, LeasesHeld, Release, Renew, SlotClaims, SlotKey
-from engine.cron.slots.store import SlotStore
+from engine.cron.slots.store import SlotStore, TakenAway
 from hbus_console.supervisor.standalone import StandaloneStore
 from tests.store_servers import StoreCluster
 
@@ -249,11 +249,22 @@ def test_leases_are_seen_as_they_stand_and_taken_away(own_store: StandaloneStore
     assert [(run, lease.owner, lease.epoch) for run, lease in seen.items()] == [(RUN, "a host#1", 7)]
     assert 0 < seen[RUN].left_s <= LEASE_S
     assert client.get(store.lease_key(RUN)) == b"a host#1 7"
-    assert store.take_away(RUN)
-    assert not store.take_away(RUN)
+    assert store.take_away(RUN, 7) is TakenAway.TAKEN
+    assert store.take_away(RUN, 7) is TakenAway.FREE
     assert not store.renew(Renew(RUN, "a host#1", 7, LEASE_S))
     assert store.leases((RUN,)) == {}
     client.close()
+
+
+@pytest.mark.parametrize("meant", [6, 8, 70, 17])
+def test_a_lease_is_taken_away_only_if_it_is_the_one_that_was_meant(
+    own_store: StandaloneStore, prefix: str, meant: int
+) -> None:
+    with redis.Redis.from_url(own_store.url) as client:
+        store = SlotStore(client, prefix)
+        store.acquire(Acquire(RUN, "a host#1", LEASE_S, 6))
+        assert store.take_away(RUN, meant) is TakenAway.ANOTHERS
+        assert store.renew(Renew(RUN, "a host#1", 7, LEASE_S))
 
 
 def test_a_store_that_is_away_is_told_as_that(own_store: StandaloneStore, prefix: str) -> None:
@@ -268,7 +279,7 @@ def test_a_store_that_is_away_is_told_as_that(own_store: StandaloneStore, prefix
         lambda: store.release(Release(RUN, "a", 1)),
         lambda: store.leases_held(LeasesHeld((RUN,))),
         lambda: store.leases((RUN,)),
-        lambda: store.take_away(RUN),
+        lambda: store.take_away(RUN, 1),
     ):
         with pytest.raises(Unavailable):
             ask()

@@ -3,7 +3,10 @@
 -- KEYS  1-3 streams high, normal, low · 4 leases · 5 tries · 6 state of the group · 7 wake · 8 dead letters · 9 parked
 --       10 aside · 11 heads
 -- ARGV  1 group · 2 key · 3 what becomes of the head: 'retry', 'skip' (settled without having been handled) or 'dead'
--- Result  {how many come again, position of the head, its body}; an empty list when the key is not parked
+--       · then, of the parking that was decided about: 4 position of its head, or '' · 5 its record; without them
+--       whichever there is
+-- Result  {how many come again, position of the head, its body}; an empty list, and nothing done, when the key is not
+--         parked, or that was another parking
 
 local record = redis.call('HGET', KEYS[9], ARGV[2])
 if not record then return {} end
@@ -20,6 +23,8 @@ for i, member in ipairs(members) do
   known = known or positions[i] == head
 end
 if not known then head = positions[1] end
+-- A head that was retried may have parked its key again where it lies: its record tells of other attempts then.
+if ARGV[4] and (ARGV[4] ~= (head or '') or ARGV[5] ~= record) then return {} end
 
 local found, body, back = '', '', 0
 for _, position in ipairs(positions) do
