@@ -14,14 +14,14 @@ from typing import NamedTuple
 Ask = Callable[[], object]
 
 
-class Cost(NamedTuple):
+class CallCost(NamedTuple):
     """Of one call, and how many of all were refused."""
 
     ns: float
     refused: int = 0
 
 
-def alone(ask: Ask, count: int) -> Cost:
+def alone(ask: Ask, count: int) -> CallCost:
     """In one thread: the processor time of that thread. What other processes and threads take is not in it."""
     with without_collector():
         began = time.thread_time_ns()
@@ -29,10 +29,10 @@ def alone(ask: Ask, count: int) -> Cost:
         ready = time.thread_time_ns()
         refused = _ask(ask, count)
         ended = time.thread_time_ns()
-    return Cost(((ended - ready) - (ready - began)) / count, refused)
+    return CallCost(((ended - ready) - (ready - began)) / count, refused)
 
 
-def together(ask: Ask, count: int, threads: int) -> Cost:
+def together(ask: Ask, count: int, threads: int) -> CallCost:
     """``count`` calls shared by ``threads``: the processor time of the process, so that what they cost each other is in
     it, and their background threads.
     """
@@ -41,7 +41,7 @@ def together(ask: Ask, count: int, threads: int) -> Cost:
     with without_collector():
         bare = _in_threads(lambda: _bare(share), threads)
         took = _in_threads(lambda: refused.append(_ask(ask, share)), threads)
-    return Cost((took - bare) / (share * threads), sum(refused))
+    return CallCost((took - bare) / (share * threads), sum(refused))
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from functools import partial
 
 from engine.core.errors import ConfigurationError
 from engine.quota import Limiter, LocalLimiter
-from hbus_console.bench.loops import Cost, alone, together
+from hbus_console.bench.loops import CallCost, alone, together
 from hbus_console.bench.peers import go_rate, limiters
 from hbus_console.bench.rig import Measurement
 from hbus_console.bench.rows import Row, compare, missing
@@ -24,11 +24,11 @@ ROUNDS = 7
 
 
 @dataclass(frozen=True)
-class _Beside:
+class _CallsBeside:
     """One row: ours and a peer's, each a function that says what a call cost it in one round."""
 
     what: str
-    ours: Callable[[], Cost]
+    ours: Callable[[], CallCost]
     peer: str
     theirs: Callable[[], float]
     ready: Callable[[], object]
@@ -81,7 +81,7 @@ def measurements(
     for threads, cpu in ((1, "thread CPU"), (THREADS, "CPU of the whole process")):
         many, theirs = ("s", f", {threads} goroutines") if threads > 1 else ("", "")
         for kind, ready, goal in kinds:
-            row = _Beside(
+            row = _CallsBeside(
                 f"{kind}, {threads} thread{many}, beside Go",
                 partial(_ours, ready, calls * threads, threads),
                 f"{go_rate.NAME}{theirs}",
@@ -92,14 +92,14 @@ def measurements(
                 f"{conditions}; {cpu}, {calls:,} calls a thread and round",
             )
             yield Measurement(row.what, row.measure)
-    for peer, (_, measure, dearer) in limiters.PEERS.items():
-        fewer = max(1, calls // dearer)
-        row = _Beside(
-            f"LocalLimiter.allow(), 1 thread, beside {peer}",
+    for name, peer in limiters.PEERS.items():
+        fewer = max(1, calls // peer.dearer)
+        row = _CallsBeside(
+            f"LocalLimiter.allow(), 1 thread, beside {name}",
             partial(alone, local.allow, calls),
-            peer,
-            partial(_theirs, measure, fewer),
-            partial(limiters.check, peer),
+            f"{name}, {peer.form}",
+            partial(_theirs, peer.measure, fewer),
+            partial(limiters.check, name),
             GOAL_PYTHON,
             rounds,
             f"{conditions}; thread CPU, {calls:,} calls a round, {fewer:,} of theirs",
@@ -107,10 +107,10 @@ def measurements(
         yield Measurement(row.what, row.measure)
 
 
-def _ours(ready: Callable[[], Limiter], calls: int, threads: int) -> Cost:
+def _ours(ready: Callable[[], Limiter], calls: int, threads: int) -> CallCost:
     allow = ready().allow
     return alone(allow, calls) if threads == 1 else together(allow, calls, threads)
 
 
-def _theirs(measure: Callable[[int], Cost], calls: int) -> float:
+def _theirs(measure: Callable[[int], CallCost], calls: int) -> float:
     return measure(calls).ns

@@ -40,6 +40,11 @@ class MeasuredPlane:
         node.start()
         return node
 
+    def server_s(self) -> float:
+        """Processor seconds of the store so far."""
+        used = self.client.info("cpu")
+        return float(used["used_cpu_user"] + used["used_cpu_sys"])
+
     def round_trips(self, count: int) -> tuple[list[float], list[float]]:
         """Milliseconds of one Want after the other, each beside a PING over the same connection."""
         wants, pings = [], []

@@ -8,17 +8,18 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from importlib.util import find_spec
 from itertools import count, repeat
-from typing import Any
+from typing import Any, NamedTuple
 
 from engine.core.errors import ConfigurationError
-from hbus_console.bench.loops import Ask, Cost, alone, without_collector
+from hbus_console.bench.loops import Ask, CallCost, alone, without_collector
 
 LIMIT = 10**9
 #: DRF keeps every moment of the window, and reads and writes them all each time: it is measured with this many at most.
 DRF_WINDOW = 100
 
 
-def limits(calls: int) -> Cost:
+def limits(calls: int) -> CallCost:
+    # What is measured beside may be missing, and then its row says so.
     from limits import RateLimitItemPerHour
     from limits.storage import MemoryStorage
     from limits.strategies import FixedWindowRateLimiter
@@ -27,7 +28,8 @@ def limits(calls: int) -> Cost:
     return _warm(partial(limiter.hit, item, "tenant"), calls)
 
 
-def pyrate_limiter(calls: int) -> Cost:
+def pyrate_limiter(calls: int) -> CallCost:
+    # As above.
     from pyrate_limiter import Duration, InMemoryBucket, Limiter, Rate
 
     limiter = Limiter(InMemoryBucket([Rate(LIMIT, Duration.HOUR)]))
@@ -37,7 +39,8 @@ def pyrate_limiter(calls: int) -> Cost:
         limiter.close()
 
 
-def throttled_py(calls: int) -> Cost:
+def throttled_py(calls: int) -> CallCost:
+    # As above.
     from throttled import Throttled, per_hour
     from throttled.constants import RateLimiterType
 
@@ -45,20 +48,22 @@ def throttled_py(calls: int) -> Cost:
     return _warm(throttle.limit, calls)
 
 
-def token_bucket(calls: int) -> Cost:
+def token_bucket(calls: int) -> CallCost:
+    # As above.
     from token_bucket import Limiter, MemoryStorage
 
     limiter = Limiter(LIMIT, LIMIT, MemoryStorage())
     return _warm(partial(limiter.consume, "tenant"), calls)
 
 
-def aiolimiter(calls: int) -> Cost:
+def aiolimiter(calls: int) -> CallCost:
+    # As above.
     from aiolimiter import AsyncLimiter
 
     async def nothing() -> None:
         pass
 
-    async def run() -> Cost:
+    async def run() -> CallCost:
         # A limiter belongs to the loop that it is first used in.
         acquire = AsyncLimiter(LIMIT, 1.0).acquire
         await acquire()
@@ -69,13 +74,14 @@ def aiolimiter(calls: int) -> Cost:
         for _ in repeat(None, calls):
             await acquire()
         ended = time.thread_time_ns()
-        return Cost(((ended - ready) - (ready - began)) / calls)
+        return CallCost(((ended - ready) - (ready - began)) / calls)
 
     with without_collector():
         return asyncio.run(run())
 
 
-def drf(calls: int) -> Cost:
+def drf(calls: int) -> CallCost:
+    # As above.
     from django.core.cache.backends.locmem import LocMemCache
     from rest_framework.throttling import SimpleRateThrottle
 
@@ -94,23 +100,33 @@ def drf(calls: int) -> Cost:
     return _warm(partial(throttle.allow_request, nothing, nothing), calls)
 
 
-def _warm(ask: Ask, calls: int) -> Cost:
+def _warm(ask: Ask, calls: int) -> CallCost:
     ask()
     return alone(ask, calls)
 
 
-#: Peer -> (its module; what measures so many calls; how many times dearer than ours it is expected, to make fewer).
-PEERS: Mapping[str, tuple[str, Callable[[int], Cost], int]] = {
-    "limits": ("limits", limits, 10),
-    "pyrate-limiter": ("pyrate_limiter", pyrate_limiter, 20),
-    "throttled-py": ("throttled", throttled_py, 20),
-    "aiolimiter": ("aiolimiter", aiolimiter, 2),
-    "token-bucket": ("token_bucket", token_bucket, 2),
-    "DRF SimpleRateThrottle": ("rest_framework", drf, 50),
+class Peer(NamedTuple):
+    module: str
+    #: Makes so many calls.
+    measure: Callable[[int], CallCost]
+    #: In which form it is measured.
+    form: str
+    #: How many times dearer than ours, about: so many times fewer calls take as long.
+    dearer: int
+
+
+#: By their names on PyPI, but for the last.
+PEERS: Mapping[str, Peer] = {
+    "limits": Peer("limits", limits, "fixed window", 10),
+    "pyrate-limiter": Peer("pyrate_limiter", pyrate_limiter, "InMemoryBucket", 20),
+    "throttled-py": Peer("throttled", throttled_py, "fixed window", 20),
+    "aiolimiter": Peer("aiolimiter", aiolimiter, "acquire() in one loop, without the await", 2),
+    "token-bucket": Peer("token_bucket", token_bucket, "without a lock", 2),
+    "DRF SimpleRateThrottle": Peer("rest_framework", drf, f"without a lock, {DRF_WINDOW} in its window at most", 50),
 }
 
 
 def check(peer: str) -> None:
     """Raises :class:`ConfigurationError` where the peer's package is not installed."""
-    if find_spec(PEERS[peer][0]) is None:
+    if find_spec(PEERS[peer].module) is None:
         raise ConfigurationError("not installed", remedy="Install requirements-dev.txt.", field="peer")

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from engine.core.errors import ConfigurationError
-from hbus_console.bench import quota, quota_calls
+from hbus_console.bench import baseline, quota, quota_calls
 from hbus_console.bench.loops import alone, together
 from hbus_console.bench.peers import go_program, go_rate, limiters
 from hbus_console.bench.quota import QuotaRig
 from hbus_console.bench.rig import chosen
 from hbus_console.bench.rows import Row
 from hbus_console.supervisor import nsqd
+from hbus_console.supervisor.standalone import StandaloneStore
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_limiters_are_measured_beside_go_with_one_thread_and_eight(rig: QuotaRig
 
 def test_the_local_limiter_is_measured_beside_every_limiter_in_python(rig: QuotaRig) -> None:
     rows = [row for peer in limiters.PEERS for row in only(rig, f"beside {peer}")]
-    assert [row.peer for row in rows] == list(limiters.PEERS)
+    assert [row.peer.partition(",")[0] for row in rows] == list(limiters.PEERS)
     assert all(row.theirs is not None and row.goal == 1.0 for row in rows)
 
 
@@ -80,7 +80,7 @@ def test_a_peer_that_cannot_be_had_is_named_beside_our_own_figure(
 ) -> None:
     monkeypatch.setattr(nsqd, "find_go", lambda: None)
     monkeypatch.setattr(go_rate, "build", lambda: go_program.build("rate", go_rate.SOURCES, tmp_path))
-    monkeypatch.setitem(limiters.PEERS, "limits", ("no_such_module", limiters.limits, 1))  # type: ignore[misc]
+    monkeypatch.setitem(limiters.PEERS, "limits", limiters.PEERS["limits"]._replace(module="no_such_module"))  # type: ignore[misc]
     for what, words in (("LocalLimiter.allow(), 1 thread, beside Go", "no Go"), ("beside limits", "not installed")):
         (row,) = only(rig, what)
         assert row.ours is not None
@@ -100,12 +100,14 @@ def test_the_name_tells_the_pinned_version() -> None:
     assert version in go_rate.NAME
 
 
-def test_an_unknown_peer_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(limiters.PEERS, "none", ("no_such_module", limiters.limits, 1))  # type: ignore[misc]
-    with pytest.raises(ConfigurationError, match="not installed"):
-        limiters.check("none")
-
-
 def test_a_row_is_one_line_of_json(rig: QuotaRig) -> None:
     (row,) = only(rig, "beside token-bucket")
     assert json.loads(row.as_json())["what"] == "LocalLimiter.allow(), 1 thread, beside token-bucket"
+
+
+def test_the_baseline_of_the_repository_has_every_row_with_its_conditions(own_store: StandaloneStore) -> None:
+    rig = QuotaRig(own_store, calls=1, tenants=10_000, samples=1)
+    saved = baseline.load(baseline.file_of(quota.AREA))
+    assert list(saved) == [each.what for each in quota.measurements(rig)]
+    assert all("load" in row.conditions and row.ours for row in saved.values())
+    rig.plane.close()
