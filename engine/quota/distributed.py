@@ -20,9 +20,9 @@ PATIENCE_S = 0.05
 class DistributedLimiter(HeldLimiter):
     """A :class:`~engine.quota.limiter.Limiter` fed by permits; made by a node (:mod:`engine.quota.node`).
 
-    ``allow()`` takes one prepaid token by one C call. Who finds none asks for a permit and waits for the answer, 50 ms
-    at most, unless the control plane has said that there is none before some moment; who is not to wait at all uses
-    ``wait_async``, or asks with ``reserve(n, 0)``.
+    ``allow()`` takes one prepaid token by one step in C. Who finds none asks for a permit and waits for the answer,
+    50 ms at most, unless the control plane has said that there is none before some moment; who is not to wait at all
+    uses ``wait_async``, or asks with ``reserve(n, 0)``.
 
     ``reserve`` with a delay promises what the node's share of the limit brings by then; it is paid out of the next
     permits before anybody else gets of them.
@@ -31,8 +31,10 @@ class DistributedLimiter(HeldLimiter):
     if GIL:
 
         def allow(self, n: int = 1) -> bool:
-            if n == 1 and next(self._purse.out, False):
-                return True
+            if n == 1:
+                # One step of it, which is next(self._purse.out) without the call.
+                for _ in self._purse.out:
+                    return True
             return self._allow_slowly(n)
 
     else:

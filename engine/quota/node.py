@@ -54,7 +54,7 @@ class QuotaNode:
         self._rng = rng or random.Random()  # noqa: S311 - it spreads, and hides nothing
         self._changed = changed
         self._lock = threading.Lock()
-        self._limiters: dict[Name, DistributedLimiter] = {}
+        self._limiters: dict[tuple[str, str, str], DistributedLimiter] = {}
         self._called: set[HeldLimiter] = set()
         self._timers: list[tuple[float, int, HeldLimiter]] = []
         self._number = 0
@@ -70,12 +70,16 @@ class QuotaNode:
         """The limiter of this name; the same object for the same name. Until the rules are known it admits what
         :class:`~engine.quota.terms.Terms` without links do: everything.
         """
-        name = Name(service, resource, tenant)
+        key = service, resource, tenant
+        # Asked for each request: the lock, and a name's own hash and comparison, would cost more than the rest.
+        if (known := self._limiters.get(key)) is not None:
+            return known
         with self._lock:
-            limiter = self._limiters.get(name)
+            limiter = self._limiters.get(key)
             if limiter is None:
+                name = Name(*key)
                 limiter = DistributedLimiter(name, self._terms(name), self, self._clock, self._rng)
-                self._limiters[name] = limiter
+                self._limiters[key] = limiter
             return limiter
 
     def start(self) -> None:

@@ -1,8 +1,8 @@
 """Where prepaid tokens lie: something that one C call takes one from, whole, whatever other threads do.
 
-With the GIL that is ``next`` on :func:`itertools.repeat`: no other thread runs between its test and its count, and it
-weighs the same for any number. Without the GIL iterators give more than they have (measured: up to two thirds more);
-there it is the end of a list, which locks itself.
+With the GIL that is ``next`` on :func:`itertools.repeat`, or a ``for`` over it that ends with its first turn: no other
+thread runs between its test and its count, and it weighs the same for any number. Without the GIL iterators give more
+than they have (measured: up to two thirds more); there it is the end of a list, which locks itself.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ GIL: bool = getattr(sys, "_is_gil_enabled", lambda: not sysconfig.get_config_var
 
 
 class CountedStash:
-    """For builds with the GIL. What is kept is an iterator: ``next(kept, False)`` takes a token."""
+    """For builds with the GIL. What is kept is an iterator: each of its steps takes a token."""
 
     @staticmethod
     def of(n: int) -> Iterator[bool]:

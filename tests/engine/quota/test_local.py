@@ -112,7 +112,7 @@ def test_closing_wakes_those_who_wait_and_gives_back_what_they_took() -> None:
 
 def test_in_an_event_loop() -> None:
     async def run() -> None:
-        limiter = LocalLimiter(200, 1)
+        limiter = LocalLimiter(10, 1)
         assert await limiter.wait_async()
         assert await limiter.wait_async()
         assert not await limiter.wait_async(timeout=0.000_1)
