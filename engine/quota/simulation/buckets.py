@@ -40,9 +40,10 @@ class BucketBook:
     def touch(self, rule: KeptRule, wall: float) -> None:
         """The control plane looks at it under this rule."""
         limit = rule.limit if self._limit is None else min(rule.limit, self._limit)
-        self._pass(limit, wall)
-        self._limit, self._room = rule.limit, room(rule)
+        self._room = room(rule)
         self._most_room = max(self._most_room, self._room)
+        self._pass(limit, wall)
+        self._limit = rule.limit
         self._pour(0.0)
 
     def forgot(self, wall: float) -> None:

@@ -21,20 +21,23 @@ class Permit:
 
 @dataclass(slots=True)
 class Alone:
-    """A bucket that begins with one token at the first time that it is asked after an answer of the control plane."""
+    """A bucket that has one token at most when it is first asked after an answer of the control plane."""
 
     tokens: float = 1.0
+    #: Before that nothing came in.
     at: float = 0.0
     rate: float = 0.0
     begun: bool = False
 
     def take(self, n: int, rate: float, now: float) -> float:
         """How much is missing."""
-        if not self.begun:
-            self.begun, self.tokens, self.at, self.rate = True, 1.0, now, rate
-        self.rate = max(rate, self.rate)
+        self.rate = max(rate, self.rate) if self.begun else self.rate
         brought = self.rate * (now - self.at) * (1 + SKEW)
-        self.tokens = min(max(1.0, self.rate), self.tokens + brought) - n
+        if not self.begun:
+            self.tokens, self.rate, self.begun = min(1.0, self.tokens + brought), rate, True
+        else:
+            self.tokens = min(max(1.0, self.rate), self.tokens + brought)
+        self.tokens -= n
         self.at = now
         missing = max(0.0, -self.tokens - INEXACT)
         # Told once.

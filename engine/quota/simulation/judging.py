@@ -87,7 +87,7 @@ class Judge:
             door.refused(want.id, want.returned)
 
     def stands_in(self, door: Door, n: int, version: int) -> None:
-        """A limiter has let somebody in by itself."""
+        """A limiter has let so many in by itself, or none of those who would have been."""
         door.pending_alone += n
         self.alone += n
         missing = door.alone.take(n, self._rate_alone(door.chain, version), self._timeline.now)

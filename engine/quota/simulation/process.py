@@ -37,8 +37,7 @@ class WatchedLimiter(DistributedLimiter):
 
     def _stand_in(self, n: int, now: float) -> bool:
         may = super()._stand_in(n, now)
-        if may:
-            self._judge.stands_in(self.door, n, self._terms.version)
+        self._judge.stands_in(self.door, n if may else 0, self._terms.version)
         return may
 
 
