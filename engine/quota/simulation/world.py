@@ -100,11 +100,11 @@ class World:
         above = {tenant: 3.0 * limit for tenant in plan.tenants} | ({honest: 0.3 * limit} if plan.tenants[1:] else {})
         self.customers.begin(above, patience={honest: patience[honest]} if plan.tenants[1:] else {})
         self.timeline.run(self.now + 1.0)
-        before = self.judge.spent
         tallies = self.customers.begin(above, patience={honest: patience[honest]} if plan.tenants[1:] else {})
         self.timeline.run(self.now + ABOVE_S)
-        self._look(tallies, "of its share, beside one who asks for everything")
-        admitted = self.judge.spent - before
+        if not self._is_tight():
+            self._look(tallies, "of its share, beside one who asks for everything")
+        admitted = sum(tally.admitted for tally in tallies.values())
         if admitted < (0.5 if self._is_tight() else 0.9) * limit * ABOVE_S - 2:
             self.judge.found.append(f"{admitted} tokens were admitted of {limit * ABOVE_S} that there were")
 
