@@ -47,10 +47,11 @@ class BucketBook:
         self._pour(0.0)
 
     def forgot(self, wall: float) -> None:
-        """The control plane has lost it, and counts from here."""
+        """The control plane has lost it, with what was owed, and counts from here."""
         if self._limit is not None:
             self._pass(self._limit, wall)
         self._seen, self._limit = wall, None
+        self.tokens = max(0.0, self.tokens)
 
     def returned(self, n: int) -> None:
         self._pour(n)

@@ -93,9 +93,11 @@ class Customers:
         limiter = process.node.limiter("api", "search", asking.tenant)
         if self._waiting < MOST_WAITING and self._rng.random() < asking.fast:
             self._waiting += 1
+            began = self._timeline.now
             ok = limiter.allow(n)
             self._waiting -= 1
-            late_s = process.late_s
+            # Who waits is let in at some moment of that; who does not wait reads no clock: the node's thread does.
+            late_s = max(process.late_s, self._timeline.now - began)
         else:
             ok, late_s = limiter.reserve(n, 0).ok, 0.0
         if ok and not process.dead:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from engine.quota.simulation.world import World
 
 #: How long what goes wrong lasts, in seconds.
-LASTS_S = (0.3, 1.0, 3.0, 6.0, 9.0)
+LASTS_S = (0.3, 1.0, 3.0, 6.0)
 
 
 def cut(world: World) -> None:

@@ -81,7 +81,9 @@ class Judge:
 
     def is_told(self, door: Door, want: Want, alloc: Alloc) -> None:
         if alloc.answer is Answer.GRANTED:
-            self._under_way.pop(alloc.id, None)
+            if self._under_way.pop(alloc.id, None) is None:
+                # It was given up too soon.
+                self._burnt(-alloc.granted, want.chain)
             door.comes(alloc.id, alloc.granted, alloc.lifetime_s)
         else:
             door.refused(want.id, want.returned)

@@ -9,7 +9,7 @@ from engine.quota.book import Book, Rule, Whose
 from engine.quota.terms import OnLoss
 
 #: Few tokens a second: what goes wrong does so with any number, and each costs the simulator time.
-LIMITS = (1.0, 2.0, 3.0, 3.0, 5.0, 5.0, 8.0, 20.0)
+LIMITS = (1.0, 2.0, 2.0, 3.0, 3.0, 5.0, 5.0, 12.0)
 FALLBACKS = (0.0, 0.1, 0.5, 1.0, 1.0)
 
 
@@ -40,14 +40,14 @@ def random_plan(rng: random.Random) -> Plan:
     on_loss = OnLoss.CLOSED if rng.random() < 0.1 else OnLoss.FALLBACK
     fallback = rng.choice(FALLBACKS)
     shared = Rule(id="all", limit=limit, burst=burst, fallback=fallback, on_loss=on_loss, whose=Whose.TOGETHER)
-    tenants = ("a",) if rng.random() < 0.6 else ("a", "b")
+    tenants = ("a",) if rng.random() < 0.7 else ("a", "b")
     rules = (shared,)
     if rng.random() < 0.25:
         own = Rule(id="own", limit=limit, burst=rng.choice((1.0, limit)), fallback=fallback, on_loss=on_loss)
         rules = (own, shared)
     liars = frozenset({"b"}) if "b" in tenants and rng.random() < 0.7 else frozenset[str]()
     return Plan(
-        rng.choice((1, 2, 2, 3, 3, 4)), tenants, liars, rules, rng.choice((0.0, 0.0, 0.2)), rng.choice((0.0, 0.3, 0.9))
+        rng.choice((1, 2, 2, 2, 3, 3, 4)), tenants, liars, rules, rng.choice((0.0, 0.0, 0.2)), rng.choice((0.0, 0.3, 0.9))
     )
 
 
