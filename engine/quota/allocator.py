@@ -28,7 +28,8 @@ REPAY_S = 60.0
 PEAK_S = 3_600.0
 #: The longest that a node is told to wait: within a permit's life others may have returned theirs.
 AGAIN_MOST_S = LIFETIME_S
-#: An answer is kept for so long: as long as whoever did not get it may ask again, though the clock be stepped. In seconds.
+#: An answer is kept for so long, in seconds: as long as whoever did not get it may ask again, though the clock be
+#: stepped.
 TOLD_S = 60.0
 #: A clock that is behind by no more than that is waited for: it was put right. Further behind it is another clock, for
 #: whose old time to come again nobody waits. In seconds.

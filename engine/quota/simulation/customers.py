@@ -47,7 +47,7 @@ class Customers:
         bursty: bool = False,
         fast: float = 1.0,
         several: float = 0.0,
-        patience: Mapping[str, float] = {},  # noqa: B006 - nobody writes to it
+        patience: Mapping[str, float] = {},
     ) -> dict[str, Tally]:
         """From now on each tenant asks for so many tokens a second, all hosts together; what comes of it.
 
@@ -58,7 +58,18 @@ class Customers:
         for tenant, rate in rates.items():
             parts = [self._rng.uniform(0.3, 1.0) for _ in self._hosts]
             for host, part in zip(self._hosts, parts, strict=True):
-                act = _Asking(self, self._phase, host, tenant, rate * part / sum(parts), bursty, fast, several, patience.get(tenant, 0.0), self.tallies[tenant]).act
+                act = _Asking(
+                    self,
+                    self._phase,
+                    host,
+                    tenant,
+                    rate * part / sum(parts),
+                    bursty,
+                    fast,
+                    several,
+                    patience.get(tenant, 0.0),
+                    self.tallies[tenant],
+                ).act
                 self._timeline.add(self._timeline.now + self._rng.random() / max(rate, 0.1), act)
         return self.tallies
 
@@ -71,7 +82,9 @@ class Customers:
             return rng.uniform(0.7, 1.3) / asking.rate
         # All of three seconds comes in one.
         inside = (self._timeline.now % 3.0) < 1.0
-        return rng.uniform(0.2, 1.8) / (3 * asking.rate) if inside else 3.0 - self._timeline.now % 3.0 + rng.random() / 5
+        return (
+            rng.uniform(0.2, 1.8) / (3 * asking.rate) if inside else 3.0 - self._timeline.now % 3.0 + rng.random() / 5
+        )
 
     def ask(self, asking: _Asking) -> None:
         n = self._rng.randint(2, 3) if self._rng.random() < asking.several else 1

@@ -58,11 +58,16 @@ class Door:
     void: int = 0
     #: Admitted alone, and whoever asked has not been told yet.
     pending_alone: int = 0
+    #: Admitted alone, until things went right again, and reported so far.
+    alone_before: int = 0
+    alone_ever: int = 0
+    reported: int = 0
 
-    def asks(self, want_id: str, returned: int, now: float) -> Iterator[str]:
+    def asks(self, want_id: str, returned: int, repaid: int, now: float) -> Iterator[str]:
         if want_id in self.sent:
             return
         self.sent[want_id] = now
+        self.reported += repaid
         self._expire(now)
         of_void = min(self.void, returned)
         self.void -= of_void
@@ -78,10 +83,11 @@ class Door:
             self.permits.append(Permit(granted, sent_at + lifetime_s * (1 + SKEW)))
             self.permits.sort(key=lambda permit: permit.ends_at)
 
-    def refused(self, want_id: str, returned: int) -> None:
+    def refused(self, want_id: str, returned: int, repaid: int) -> None:
         """Nothing of what was asked was done."""
         self.sent.pop(want_id, None)
         self.void += returned
+        self.reported -= repaid
 
     def spends(self, n: int, now: float, late_s: float) -> Iterator[str]:
         """Somebody was admitted by a permit; the clock may have been read ``late_s`` seconds ago."""

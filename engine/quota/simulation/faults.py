@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from engine.quota.simulation.process import Host
     from engine.quota.simulation.world import World
 
 #: How long what goes wrong lasts, in seconds.
@@ -97,5 +98,5 @@ FAULTS: list[Callable[[World], None]] = [
 ]  # fmt: skip
 
 
-def _names(hosts: list[object]) -> str:
-    return ", ".join(str(getattr(host, "name", host)) for host in hosts)
+def _names(hosts: Iterable[Host]) -> str:
+    return ", ".join(host.name for host in hosts)

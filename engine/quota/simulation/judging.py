@@ -77,7 +77,7 @@ class Judge:
     # At the doors ---------------------------------------------------------------------------------------------------
 
     def asks(self, door: Door, want: Want) -> None:
-        self._find(door.asks(want.id, want.returned, self._timeline.now))
+        self._find(door.asks(want.id, want.returned, want.repaid, self._timeline.now))
 
     def is_told(self, door: Door, want: Want, alloc: Alloc) -> None:
         if alloc.answer is Answer.GRANTED:
@@ -86,11 +86,12 @@ class Judge:
                 self._burnt(-alloc.granted, want.chain)
             door.comes(alloc.id, alloc.granted, alloc.lifetime_s)
         else:
-            door.refused(want.id, want.returned)
+            door.refused(want.id, want.returned, want.repaid)
 
     def stands_in(self, door: Door, n: int, version: int) -> None:
         """A limiter has let so many in by itself, or none of those who would have been."""
         door.pending_alone += n
+        door.alone_ever += n
         self.alone += n
         missing = door.alone.take(n, self._rate_alone(door.chain, version), self._timeline.now)
         if missing:
@@ -111,6 +112,12 @@ class Judge:
         for door in doors:
             left, chain = door.outstanding(), door.chain
             self._timeline.add(self._timeline.now + LOST_S, lambda left=left, chain=chain: self._burnt(left, chain))  # type: ignore[misc]
+
+    def owes(self, doors: Iterable[Door]) -> None:
+        """What they spent alone until things went right must have been reported by now."""
+        for door in doors:
+            if door.reported < door.alone_before:
+                self._find([f"{door.name} spent {door.alone_before} tokens alone, and reported {door.reported}"])
 
     def holds(self, who: str, before: int, version: int) -> None:
         """Which version of the rules somebody goes by."""

@@ -41,13 +41,18 @@ def random_plan(rng: random.Random) -> Plan:
     fallback = rng.choice(FALLBACKS)
     shared = Rule(id="all", limit=limit, burst=burst, fallback=fallback, on_loss=on_loss, whose=Whose.TOGETHER)
     tenants = ("a",) if rng.random() < 0.7 else ("a", "b")
-    rules = (shared,)
+    rules: tuple[Rule, ...] = (shared,)
     if rng.random() < 0.25:
         own = Rule(id="own", limit=limit, burst=rng.choice((1.0, limit)), fallback=fallback, on_loss=on_loss)
         rules = (own, shared)
     liars = frozenset({"b"}) if "b" in tenants and rng.random() < 0.7 else frozenset[str]()
     return Plan(
-        rng.choice((1, 2, 2, 2, 3, 3, 4)), tenants, liars, rules, rng.choice((0.0, 0.0, 0.2)), rng.choice((0.0, 0.3, 0.9))
+        rng.choice((1, 2, 2, 2, 3, 3, 4)),
+        tenants,
+        liars,
+        rules,
+        rng.choice((0.0, 0.0, 0.2)),
+        rng.choice((0.0, 0.3, 0.9)),
     )
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from engine.quota.distributed import DistributedLimiter
 from engine.quota.node import QuotaNode
@@ -73,8 +73,6 @@ class Host:
     clock: NodeClock
     network: Network
     process: Process | None = None
-    #: Tenants that ask for more than there is, here.
-    asks: dict[str, float] = field(default_factory=dict)
 
 
 class Process:
@@ -151,8 +149,3 @@ class Process:
             self._judge.found.append(f"{self.node.node} turns round and round")
             self.dead = True
         self._turn_at(self._timeline.now + max(WAKES_S, 0.0 if self._is_called else pause_s))
-
-
-def wants_of(doors: Sequence[Door]) -> int:
-    """How many of theirs have no answer."""
-    return sum(len(door.sent) for door in doors)

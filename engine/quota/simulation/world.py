@@ -19,8 +19,8 @@ from engine.quota.simulation.wire import Network, Wire
 #: Seconds in which things go wrong; after that what is left of it ends within so many, and what was spent alone is
 #: repaid.
 TROUBLED_S, SETTLES_S = 9.0, 6.0
-#: How long everything that is asked below the limit must be had, and how long the limit must be reached; longer where so
-#: many tokens take longer.
+#: How long everything that is asked below the limit must be had, and how long the limit must be reached; longer where
+#: so many tokens take longer.
 BELOW_S, ABOVE_S, ABOVE_TOKENS = 2.0, 2.5, 15.0
 
 
@@ -96,9 +96,10 @@ class World:
         tallies = self.customers.begin(below, patience=patience)
         self.timeline.run(self.now + BELOW_S)
         self._look(tallies, "below the limit")
+        self.judge.owes(door for process in self._living() for door in process.node.doors.values())
         honest = plan.tenants[0]
         # Who asks for less than its share beside one who asks for everything.
-        above = {tenant: 2.0 * limit for tenant in plan.tenants} | ({honest: 0.3 * limit} if plan.tenants[1:] else {})
+        above = dict.fromkeys(plan.tenants, 2.0 * limit) | ({honest: 0.3 * limit} if plan.tenants[1:] else {})
         self.customers.begin(above, patience={honest: patience[honest]} if plan.tenants[1:] else {})
         self.timeline.run(self.now + 1.0)
         tallies = self.customers.begin(above, patience={honest: patience[honest]} if plan.tenants[1:] else {})
@@ -109,6 +110,9 @@ class World:
         admitted = sum(tally.admitted for tally in tallies.values())
         if admitted < (0.5 if self._is_tight() else 0.9) * limit * above_s - 2:
             self.judge.found.append(f"{admitted} tokens were admitted of {limit * above_s} that there were")
+
+    def _living(self) -> list[Process]:
+        return [host.process for host in self.hosts if host.process is not None and not host.process.dead]
 
     def _look(self, tallies: dict[str, Tally], when: str) -> None:
         for tenant, tally in tallies.items():
@@ -122,6 +126,9 @@ class World:
             network = host.network
             network.cut_until = network.questions_lost_until = network.answers_lost_until = network.slow_until = 0.0
             network.takes_s = takes_s
+        for process in self._living():
+            for door in process.node.doors.values():
+                door.alone_before = door.alone_ever
         # What is published is there, whatever was forgotten.
         self.publish(self.times)
         self.tell("nothing goes wrong any more")
