@@ -34,8 +34,8 @@ def test_no_history_admits_what_it_must_not_or_refuses_what_there_is() -> None:
             cpu_s += used_s
     took_s = time.perf_counter() - began
     print(
-        f"\n{SEEDS:,} histories in {took_s:.0f} s ({60 * SEEDS / took_s:,.0f} a minute; {1000 * cpu_s / SEEDS:.1f} ms of"
-        f" a processor each): {told['acts']:,} acts, {told['faults']:,} faults, {told['sold']:,} tokens sold,"
+        f"\n{SEEDS:,} histories in {took_s:.0f} s ({60 * SEEDS / took_s:,.0f} a minute; {1000 * cpu_s / SEEDS:.1f} ms"
+        f" of a processor each): {told['acts']:,} acts, {told['faults']:,} faults, {told['sold']:,} tokens sold,"
         f" {told['spent']:,} spent, {told['alone']:,} spent alone"
     )
     # Otherwise nothing was tried.

@@ -94,7 +94,7 @@ def publish_old(world: World) -> None:
 
 FAULTS: list[Callable[[World], None]] = [
     cut, cut, cut, lose_questions, lose_answers, lose_answers, slow, slow, flush, flush, step_plane, swing_plane,
-    step_node, kill, publish, publish, publish_old,
+    step_node, kill, publish, publish, publish_old, publish_old,
 ]  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from engine.quota.simulation.world import World, play
 from engine.quota.standin import StandIn
 from engine.quota.terms import OnLoss
 
-SEEDS = 250
+SEEDS = 200
 #: Within so many a planted mistake must be found.
 MOST_SEEDS = 1_000
 
