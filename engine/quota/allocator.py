@@ -28,6 +28,12 @@ REPAY_S = 60.0
 PEAK_S = 3_600.0
 #: The longest that a node is told to wait: within a permit's life others may have returned theirs.
 AGAIN_MOST_S = LIFETIME_S
+#: An answer is kept for so long, in seconds: as long as whoever did not get it may ask again, though the clock be
+#: stepped.
+TOLD_S = 60.0
+#: A clock that is behind by no more than that is waited for: it was put right. Further behind it is another clock, for
+#: whose old time to come again nobody waits. In seconds.
+BACK_S = 2.0
 #: Sums of fractions of seconds are no more exact than that.
 _LOST = 1e-9
 
@@ -49,14 +55,16 @@ class Claimant:
     account_at: float = 0.0
     #: Its share of the limit.
     share: float = 0.0
-    #: What it was told last.
-    told: Alloc | None = None
 
 
 @dataclass(slots=True)
 class BucketState:
     tokens: float
+    #: The bucket's own time, which never runs back, and what the control plane's clock showed then.
     at: float
+    seen: float
+    #: What :attr:`tokens` grew by a second since.
+    limit: float
     claimants: dict[str, Claimant] = field(default_factory=dict)
     #: When the period began that :attr:`tokens` is for, epoch milliseconds.
     began_ms: int = 0
@@ -91,6 +99,8 @@ class Allocator:
         self._born = now
         self._rules: Mapping[str, KeptRule] = {}
         self._buckets: dict[tuple[str, str], BucketState] = {}
+        #: What each limiter of each node was told last, and when.
+        self._answers: dict[str, tuple[float, Alloc]] = {}
 
     def keep_rules(self, version: int, rules: Mapping[str, KeptRule]) -> bool:
         """Go over to a newer version of the rules; whether it is newer."""
@@ -100,7 +110,7 @@ class Allocator:
         return True
 
     def want(self, want: Want, now: float) -> Alloc:
-        if (told := self._told(want)) is not None:
+        if (told := self._told(want, now)) is not None:
             return told
         if any(link.rule not in self._rules for link in want.chain):
             return Alloc(want.id, Answer.UNKNOWN_RULE, version=self.version, epoch=self.epoch)
@@ -111,15 +121,19 @@ class Allocator:
             offer.claimant.account = max(-1.0, offer.claimant.account - granted)
             offer.claimant.until = offer.state.at + _lasts(want, granted)
         alloc = self._answer(want, offers, granted)
-        offers[0].claimant.told = alloc
+        self._answers.pop(_key(want), None)
+        self._answers[_key(want)] = (now, alloc)
         return alloc
 
-    def _told(self, want: Want) -> Alloc | None:
-        """The answer to this very Want, if it was answered before."""
-        first = self._buckets.get((want.chain[0].rule, want.chain[0].owner))
-        claimant = first.claimants.get(_key(want)) if first is not None else None
-        told = claimant.told if claimant is not None else None
-        return told if told is not None and told.id == want.id else None
+    def _told(self, want: Want, now: float) -> Alloc | None:
+        """The answer to this very Want, if it was answered before. (They lie in the order of their moments.)"""
+        while self._answers:
+            key = next(iter(self._answers))
+            if self._answers[key][0] + TOLD_S > now:
+                break
+            del self._answers[key]
+        told = self._answers.get(_key(want))
+        return told[1] if told is not None and told[1].id == want.id else None
 
     def _offer(self, number: int, want: Want, now: float) -> Offered:
         link = want.chain[number]
@@ -133,7 +147,9 @@ class Allocator:
         earned = claimant.share * max(0.0, now - claimant.account_at)
         claimant.account = min(claimant.account + earned, claimant.share * COLLECT_S + 1)
         claimant.account_at = now
-        free = state.tokens - REFILL_S * max(0.0, state.shared - claimant.share)
+        # What comes in, and would be lost, pays for what the others are about to collect.
+        spills = max(0.0, state.tokens + REFILL_S * rate - room(rule)) if rate else 0.0
+        free = state.tokens - max(0.0, REFILL_S * max(0.0, state.shared - claimant.share) - spills)
         own = math.ceil(claimant.account - _LOST) if claimant.account > _LOST else 0
         most = max(0, min(want.asked, math.floor(state.tokens + _LOST), max(own, math.floor(free + _LOST))))
         return Offered(state, rule, claimant, most, _again(state, claimant, rate, free))
@@ -143,14 +159,18 @@ class Allocator:
         if state is None:
             # Nobody knows what was taken before this memory began.
             tokens = rule.limit if rule.by_period else min(room(rule), rule.limit * max(0.0, now - self._born))
-            state = self._buckets[link.rule, link.owner] = BucketState(tokens, now, began_ms=link.began_ms)
-        if rule.by_period:
-            if link.began_ms > state.began_ms and now * 1000 >= link.began_ms:
-                state.tokens, state.began_ms = rule.limit, link.began_ms
-            state.at = max(state.at, now)
-        elif now > state.at:
-            _pour(state, rule, rule.limit * (now - state.at))
-            state.at = now
+            state = BucketState(tokens, now, now, rule.limit, began_ms=link.began_ms)
+            self._buckets[link.rule, link.owner] = state
+        passed = max(0.0, now - state.seen)
+        if passed or now < state.seen - BACK_S:
+            state.seen = now
+        state.at += passed
+        if not rule.by_period:
+            # When the limit changed nobody knows here.
+            _pour(state, rule, min(rule.limit, state.limit) * passed)
+            state.limit = rule.limit
+        elif link.began_ms > state.began_ms and now * 1000 >= link.began_ms:
+            state.tokens, state.began_ms = rule.limit, link.began_ms
         return state
 
     def _answer(self, want: Want, offers: Sequence[Offered], granted: int) -> Alloc:

@@ -211,7 +211,9 @@ class HeldLimiter:
     def _stand_in(self, n: int, now: float) -> bool:
         """Without the control plane, as the rule says."""
         terms, last = self._terms, self._last
-        return self._without.spend(n, now, terms.on_loss, terms.fallback if last is None else last.fallback)
+        # The control plane may know fewer nodes than there are: its memory is young, or some have not asked.
+        rate = terms.fallback if last is None else min(terms.fallback, last.fallback)
+        return self._without.spend(n, now, terms.on_loss, rate)
 
     def _stand_in_for_waiters(self, now: float) -> None:
         waiting: deque[Waiter] = deque()

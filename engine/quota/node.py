@@ -55,7 +55,8 @@ class QuotaNode:
         self._changed = changed
         self._lock = threading.Lock()
         self._limiters: dict[tuple[str, str, str], DistributedLimiter] = {}
-        self._called: set[HeldLimiter] = set()
+        #: In the order in which they called: one history has one course.
+        self._called: dict[HeldLimiter, None] = {}
         self._timers: list[tuple[float, int, HeldLimiter]] = []
         self._number = 0
         self._book: Book | None = None
@@ -101,7 +102,7 @@ class QuotaNode:
 
     def call(self, limiter: HeldLimiter) -> None:
         with self._lock:
-            self._called.add(limiter)
+            self._called[limiter] = None
         self._woken.set()
 
     def statuses(self) -> list[tuple[Name, Status]]:
@@ -133,11 +134,11 @@ class QuotaNode:
         while not self._stopped.is_set():
             self._clock.wait(self._woken, self.turn())
 
-    def _due(self, now: float) -> set[HeldLimiter]:
+    def _due(self, now: float) -> dict[HeldLimiter, None]:
         with self._lock:
-            due, self._called = self._called, set()
+            due, self._called = self._called, {}
             while self._timers and self._timers[0][0] <= now:
-                due.add(heapq.heappop(self._timers)[2])
+                due[heapq.heappop(self._timers)[2]] = None
         return due
 
     def _carry(self, limiters: Iterable[HeldLimiter]) -> None:
@@ -204,7 +205,8 @@ class QuotaNode:
         self._pause_s = min(PROBE_MOST_S, self._pause_s * 1.5)
 
     def _adopt(self, kept: KeptBook | None) -> None:
-        if kept is None:
+        if kept is None or kept.version <= self.version:
+            # What was newer a moment ago may have been lost since, and older rules put in its place.
             return
         try:
             book = read_book(kept)
@@ -233,7 +235,7 @@ class QuotaNode:
 
     def _call_all(self) -> None:
         with self._lock:
-            self._called.update(self._limiters.values())
+            self._called.update(dict.fromkeys(self._limiters.values()))
         self._woken.set()
 
     def _all(self) -> list[DistributedLimiter]:

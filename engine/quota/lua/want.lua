@@ -2,18 +2,20 @@
 -- explained. Atomic; costs O(claims of the buckets), at most every quarter of a second where these are many.
 -- KEYS[1]      rules: hash rule:ID -> cmsgpack {limit, burst, fallback, by period}; and version
 -- KEYS[2]      memory: hash with "epoch" and "born" (seconds): when this store last knew nothing
--- KEYS[3]      told: string, the Want's id and the answer to it; for as long as a permit lives, and a second
--- KEYS[2+2n]   bucket of link n: hash with tokens, at, began, shared_at, shared, peak, peak_at, spilled
+-- KEYS[3]      told: string, the Want's id and the answer to it; for a minute
+-- KEYS[2+2n]   bucket of link n: hash with tokens, at, seen, limit, began, shared_at, shared, peak, peak_at, spilled
 -- KEYS[3+2n]   its claims: hash claimant -> cmsgpack {tenant, node, demand, weight, floor, priority, until, account,
 --              account_at, share}
 -- ARGV[1]  cmsgpack: the Want (engine/quota/protocol.py)   ARGV[2]  seconds for the clock of a test, else ''
--- ARGV[3]  cmsgpack: {lifetime, refill, live, live at least, collect, few claims, level, repay, peak, again}, in seconds
+-- ARGV[3]  cmsgpack: {lifetime, refill, live, live at least, collect, few claims, level, repay, peak, again, told, back},
+--              in seconds
 -- Result   cmsgpack: the Alloc
 local want = cmsgpack.unpack(ARGV[1])
 local id, node, limiter, tenant, chain = want[1], want[2], want[3], want[4], want[5]
 local asked, demand, returned, repaid = want[6], want[7], want[8], want[9]
 local weight, floor, priority, spilled_then = want[10], want[11], want[12], want[13] or {}
-local LIFETIME, REFILL, LIVE, LIVE_LEAST, COLLECT, FEW, LEVEL, REPAY, PEAK, AGAIN = unpack(cmsgpack.unpack(ARGV[3]))
+local LIFETIME, REFILL, LIVE, LIVE_LEAST, COLLECT, FEW, LEVEL, REPAY, PEAK, AGAIN, TOLD, BACK =
+  unpack(cmsgpack.unpack(ARGV[3]))
 local LOST = 1e-9
 local now
 if ARGV[2] ~= '' then
@@ -102,12 +104,13 @@ local function offer(n)
   local rate = by_period and 0 or limit
   local bucket_key, claims_key = KEYS[2 + 2 * n], KEYS[3 + 2 * n]
   local kept = redis.call('HMGET', bucket_key, 'tokens', 'at', 'began', 'shared_at', 'shared', 'peak', 'peak_at',
-    'spilled')
+    'spilled', 'seen', 'limit')
   local tokens, at = tonumber(kept[1] or ''), number(kept[2], now)
+  local seen, limit_then = number(kept[9], now), number(kept[10], limit)
   local began_at = number(kept[3], began)
   if not tokens then
     tokens = by_period and limit or math.min(room, limit * math.max(0, now - born))
-    at = now
+    at, seen, limit_then = now, now, limit
   end
   local spilled = number(kept[8], 0)
   local function pour(more)
@@ -115,14 +118,13 @@ local function offer(n)
     tokens = math.min(room, filled)
     spilled = spilled + filled - tokens
   end
-  if by_period then
-    if began > began_at and now * 1000 >= began then
-      tokens, began_at = limit, began
-    end
-    at = math.max(at, now)
-  elseif now > at then
-    pour(limit * (now - at))
-    at = now
+  local passed = math.max(0, now - seen)
+  if passed > 0 or now < seen - BACK then seen = now end
+  at = at + passed
+  if not by_period then
+    pour(math.min(limit, limit_then) * passed)
+  elseif began > began_at and now * 1000 >= began then
+    tokens, began_at = limit, began
   end
   pour(returned)
   local paid = math.min(repaid, math.max(0, spilled - (spilled_then[n] or spilled)))
@@ -188,7 +190,8 @@ local function offer(n)
   local share = mine[10]
   mine[8] = math.min(mine[8] + share * math.max(0, at - mine[9]), share * COLLECT + 1)
   mine[9] = at
-  local free = tokens - REFILL * math.max(0, shared - share)
+  local spills = rate > 0 and math.max(0, tokens + REFILL * rate - room) or 0
+  local free = tokens - math.max(0, REFILL * math.max(0, shared - share) - spills)
   local own = mine[8] > LOST and math.ceil(mine[8] - LOST) or 0
   local most = math.max(0, math.min(asked, math.floor(tokens + LOST), math.max(own, math.floor(free + LOST))))
   local again = AGAIN
@@ -206,7 +209,8 @@ local function offer(n)
       redis.call('HSET', claims_key, name, cmsgpack.pack(mine))
       redis.call('HSET', bucket_key, 'tokens', written(tokens - granted), 'at', written(at),
         'began', string.format('%d', began_at), 'shared_at', written(shared_at), 'shared', written(shared),
-        'peak', peak, 'peak_at', written(peak_at), 'spilled', written(spilled))
+        'peak', peak, 'peak_at', written(peak_at), 'spilled', written(spilled), 'seen', written(seen),
+        'limit', written(limit))
       -- A bucket that has gone is one that is full: it is forgotten no sooner than it would be.
       local full_ms
       if by_period then
@@ -247,5 +251,5 @@ local alloc = cmsgpack.pack({
   id, 'granted', granted, LIFETIME, again, version, epoch, narrowest.name, narrowest.rule[1], narrowest.rule[2], share,
   fallback, spilled,
 })
-redis.call('SET', KEYS[3], id .. ' ' .. alloc, 'PX', string.format('%d', (LIFETIME + 1) * 1000))
+redis.call('SET', KEYS[3], id .. ' ' .. alloc, 'PX', string.format('%d', TOLD * 1000))
 return alloc

@@ -9,7 +9,7 @@ lie on one server. Under the prefix:
 ``{quota}:memory``                   hash: ``epoch`` and ``born``                            kept
 ``{quota}:bucket:RULE/OWNER``        hash: its tokens                                        until it is full again
 ``{quota}:claims:RULE/OWNER``        hash: who asks for how much of them                     as long as the bucket
-``{quota}:told:LIMITER@NODE``        the last answer                                         a permit's life
+``{quota}:told:LIMITER@NODE``        the last answer                                         a minute
 ===================================  ======================================================  ========================
 """
 
@@ -33,7 +33,8 @@ _LUA = Path(__file__).parent.parent / "lua"
 _CONSTANTS = msgspec.msgpack.encode(
     (
         LIFETIME_S, REFILL_S, allocator.LIVE_S, allocator.LIVE_LEAST_S, allocator.COLLECT_S, allocator.FEW_CLAIMS,
-        allocator.LEVEL_S, allocator.REPAY_S, allocator.PEAK_S, allocator.AGAIN_MOST_S,
+        allocator.LEVEL_S, allocator.REPAY_S, allocator.PEAK_S, allocator.AGAIN_MOST_S, allocator.TOLD_S,
+        allocator.BACK_S,
     )
 )  # fmt: skip
 _encode = msgspec.msgpack.Encoder().encode

@@ -38,10 +38,22 @@ def test_a_history_has_the_same_answers(seed: int, redis_url: str, prefix: str) 
     assert plane.keep_rules(KeptBook(1, b""), rules)
     assert model.keep_rules(1, rules)
     last: Want | None = None
+    version = 1
     for number in range(150):
+        if rng.random() < 0.05:
+            version += 1
+            times = rng.choice((0.5, 2.0))
+            rules = {
+                name: rule if rule.by_period else KeptRule(rule.limit * times, rule.burst, rule.fallback)
+                for name, rule in rules.items()
+            }
+            assert plane.keep_rules(KeptBook(version, b""), rules)
+            assert model.keep_rules(version, rules)
         again = last is not None and rng.random() < 0.1
         # An answer is kept by the store's own clock, which nobody moves.
-        time.now += rng.choice((0.0, 0.001, 0.03, 0.1, 0.3, -0.5) if again else (0.0, 0.001, 0.03, 0.1, 0.3, 7.0, -0.5))
+        time.now += rng.choice(
+            (0.0, 0.001, 0.03, 0.1, 0.3, -0.5) if again else (0.0, 0.001, 0.03, 0.1, 0.3, 7.0, -0.5, -30.0)
+        )
         last = want = last if again and last is not None else _want(rng, number)
         _same(plane.want([want])[0], model.want(want, time.now))
 
