@@ -24,7 +24,7 @@ COLLECT_S = 2 * REFILL_S
 FEW_CLAIMS, LEVEL_S = 64, 0.25
 #: What was spent in fallback is repaid out of so many seconds of the limit at most.
 REPAY_S = 60.0
-#: How long the greatest number of nodes counts for what each may spend by itself, in seconds.
+#: How long the greatest number of limiters counts for what each may spend by itself, in seconds.
 PEAK_S = 3_600.0
 #: The longest that a node is told to wait: within a permit's life others may have returned theirs.
 AGAIN_MOST_S = LIFETIME_S
@@ -254,9 +254,10 @@ def _share_out(state: BucketState, rate: float, now: float) -> None:
         for claimant, part in zip(claimants, parts, strict=True):
             claimant.share = part
     state.shared = sum(given)
-    nodes = len({claimant.node for claimant in state.claimants.values()})
-    if nodes >= state.peak or now - state.peak_at > PEAK_S:
-        state.peak, state.peak_at = nodes, now
+    # Each of them has a bucket of its own while the control plane is away, however many of a node share this one.
+    limiters = len(state.claimants)
+    if limiters >= state.peak or now - state.peak_at > PEAK_S:
+        state.peak, state.peak_at = limiters, now
 
 
 def _together(claimants: Sequence[Claimant]) -> Claim:

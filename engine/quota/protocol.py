@@ -93,7 +93,7 @@ class Alloc(msgspec.Struct, frozen=True, array_like=True, gc=False):
     burst: float = 0.0
     #: Tokens a second that this node may expect now.
     share: float = 0.0
-    #: Tokens a second that this node may spend by itself while the control plane is away.
+    #: Tokens a second that this limiter may spend by itself while the control plane is away.
     fallback: float = 0.0
     #: Of each bucket of the chain, what came in while it was full, ever: what nobody took while a node was cut off
     #: pays for what that node spent by itself.

@@ -142,7 +142,7 @@ local function offer(n)
   local count = redis.call('HLEN', claims_key) + (raw and 0 or 1)
   if count <= FEW or at - shared_at >= LEVEL then
     shared_at = at
-    local tenants, groups, nodes, node_count = {}, {}, {}, 0
+    local tenants, groups, limiters = {}, {}, 0
     local gone = {}
     local all = redis.call('HGETALL', claims_key)
     local function add(key, claimant)
@@ -157,10 +157,7 @@ local function offer(n)
       group.floor = math.max(group.floor, claimant[5])
       group.priority = math.max(group.priority, claimant[6])
       table.insert(group.claims, {name = key, demand = claimant[3], weight = 1, of = claimant})
-      if not nodes[claimant[2]] then
-        nodes[claimant[2]] = true
-        node_count = node_count + 1
-      end
+      limiters = limiters + 1
     end
     for index = 1, #all, 2 do
       if all[index] ~= name then
@@ -183,7 +180,7 @@ local function offer(n)
         end
       end
     end
-    if node_count >= peak or at - peak_at > PEAK then peak, peak_at = node_count, at end
+    if limiters >= peak or at - peak_at > PEAK then peak, peak_at = limiters, at end
     for _, key in ipairs(gone) do redis.call('HDEL', claims_key, key) end
   end
 

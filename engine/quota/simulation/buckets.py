@@ -43,6 +43,9 @@ class BucketBook:
         self._room = room(rule)
         self._most_room = max(self._most_room, self._room)
         self._pass(limit, wall)
+        if self._limit is None:
+            # It begins anew, by whatever the clock shows.
+            self._seen = wall
         self._limit = rule.limit
         self._pour(0.0)
 

@@ -45,6 +45,14 @@ def flush(world: World) -> None:
     world.tell("the control plane forgets everything")
 
 
+def fail_over(world: World) -> None:
+    """To a control plane that knows rules of some time ago, and nothing else."""
+    version = world.rng.randint(1, world.version)
+    world.plane.flush()
+    world.plane.keep_rules(*world.books[version].kept())
+    world.tell(f"another control plane takes over, with version {version} of the rules")
+
+
 def step_plane(world: World) -> None:
     step_s = world.rng.choice((-600.0, -30.0, -1.5, -0.5, 0.5, 3.0, 30.0))
     world.plane_clock.stepped_s += step_s
@@ -93,7 +101,7 @@ def publish_old(world: World) -> None:
 
 
 FAULTS: list[Callable[[World], None]] = [
-    cut, cut, cut, lose_questions, lose_answers, lose_answers, slow, slow, flush, flush, step_plane, swing_plane,
+    cut, cut, cut, lose_questions, lose_answers, lose_answers, slow, slow, flush, fail_over, step_plane, swing_plane,
     step_node, kill, publish, publish, publish_old, publish_old,
 ]  # fmt: skip
 

@@ -94,8 +94,8 @@ class Process:
         self._plan = 0
         self._version = 0
         self._in_a_row = 0
-        #: How long its clock was last read before an act that followed: its thread is behind by so much.
-        self.turn_began = timeline.now
+        #: When its thread last began to look at permits that end: the turn before that one may have held it up already.
+        self._looked, self._began, self._ended = timeline.now, timeline.now, 0.0
         self._asked: dict[str, Want] = {}
         wire.ear = self
         self._turn_at(timeline.now)
@@ -107,8 +107,8 @@ class Process:
 
     @property
     def late_s(self) -> float:
-        """How long its thread has been held up by now."""
-        return self._timeline.now - self.turn_began if self._turning else 0.0
+        """How long its thread has been held up by now: by a turn, and by the one that this one followed at once."""
+        return self._timeline.now - self._looked if self._turning else 0.0
 
     def kill(self) -> None:
         self.dead = True
@@ -137,9 +137,10 @@ class Process:
         if self.dead or plan != self._plan:
             return
         began = self._timeline.now
-        self._turning, self._is_called, self.turn_began = True, False, began
+        self._looked = self._began if began <= self._ended + 2 * WAKES_S else began
+        self._turning, self._is_called, self._began = True, False, began
         pause_s = self.node.turn() / self._rate
-        self._turning = False
+        self._turning, self._ended = False, self._timeline.now
         if self.dead:
             return
         self._judge.holds(self.node.node, self._version, self.node.version)

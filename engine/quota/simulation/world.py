@@ -134,10 +134,12 @@ class World:
         self.tell("nothing goes wrong any more")
 
     def _is_tight(self) -> bool:
-        """Whether a bucket loses what comes in between one who asks and the next: those who ask at once and do not wait
-        cannot have all of it.
+        """Whether a bucket loses what comes in between one who asks and the next, or not each limiter gets a token a
+        second: those who ask at once and do not wait cannot have all of it.
         """
-        return any(rule.burst < 2 + 0.2 * rule.limit for rule in self.books[self.version].rules)
+        rules = self.books[self.version].rules
+        limiters = self.plan.nodes * len(self.plan.tenants)
+        return any(rule.burst < 2 + 0.2 * rule.limit or rule.limit < limiters for rule in rules)
 
 
 def play(seed: int, world: type[World] = World) -> tuple[World, list[str]]:

@@ -146,6 +146,18 @@ def test_tenants_have_their_own_and_share_what_is_for_all() -> None:
     assert flood + quiet <= LIMIT * 6 + LIMIT
 
 
+def test_tenants_who_share_a_limit_share_what_may_be_spent_alone() -> None:
+    cluster = Cluster(4, [Rule(id="shared", limit=LIMIT, burst=LIMIT, fallback=0.5, whose=Whose.TOGETHER)])
+
+    def run(seconds: float) -> int:
+        return sum(cluster.run(0.02, 4 * LIMIT, f"t{number % 8}") for number in range(round(seconds / 0.02)))
+
+    run(3)
+    _cut(cluster, 2)
+    run(2)
+    assert run(6) / (LIMIT * 6) <= 1 + 0.5 * 2 / 4 + 0.03
+
+
 def test_closing_gives_back_what_was_prepaid() -> None:
     cluster = Cluster(1, [rule(limit=1.0, burst=100.0)])
     assert cluster.run(100, 0) == 0
