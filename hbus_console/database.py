@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -37,6 +38,8 @@ _READ_ONLY = "25006"
 
 #: Seconds a connection of a long-lived thread is used before it is opened anew.
 KEEP_S = 300
+
+_bound = threading.local()
 
 
 def is_away(error: BaseException) -> bool:
@@ -90,6 +93,16 @@ def fresh_connections() -> Iterator[None]:
         _drop_unusable()
 
 
+def bound_statements(seconds: float) -> None:
+    """Let no statement of this thread take longer: it fails, as where the database is away. For the connections that
+    the thread opens from now on.
+
+    On PostgreSQL, where one may wait for a lock for ever. SQLite has a bound for that already, and no reader waits.
+    """
+    _bound.seconds = seconds
+    connection_created.connect(_bind_statements, dispatch_uid=_bind_statements.__qualname__)
+
+
 def put_off_write_back() -> None:
     """Let no transaction of this process write SQLite's log back into the database: :func:`write_back` has to be
     called now and then instead. Call once, before the threads start.
@@ -106,6 +119,13 @@ def write_back(database: BaseDatabaseWrapper | None = None) -> None:
     if database.vendor == "sqlite":
         with database.cursor() as cursor:
             cursor.execute("PRAGMA wal_checkpoint(PASSIVE)")
+
+
+def _bind_statements(connection: BaseDatabaseWrapper, **_: Any) -> None:
+    seconds = getattr(_bound, "seconds", None)
+    if seconds is not None and connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT set_config('statement_timeout', %s, false)", [f"{seconds * 1_000:.0f}ms"])
 
 
 def _put_off(connection: BaseDatabaseWrapper, **_: Any) -> None:

@@ -23,17 +23,26 @@ class AtCarriers:
         self._clock = clock
         self._carriers: dict[str, _Carrier] = {}
 
+    def is_free(self, name: str) -> bool:
+        """Whether all that was begun at this carrier is over, and was taken."""
+        return name not in self._carriers or not self._carriers[name].begun
+
     def begin(self, name: str, work: Work) -> bool:
-        """Have it done; ``False`` and not begun where the last work at this carrier is not over."""
+        """Have it done; ``False`` and not begun where the carrier is not free: so nobody can begin what comes next
+        before he has seen what became of the last."""
         carrier = self._carriers.setdefault(name, _Carrier())
-        if not carrier.over.is_set():
+        if carrier.begun:
             return False
         carrier.begin(name, work)
         return True
 
-    def is_over(self, name: str) -> bool:
-        """Whether all that was begun at this carrier is."""
-        return name not in self._carriers or self._carriers[name].over.is_set()
+    def over(self) -> list[str]:
+        """The carriers at which what was begun is over, and was not taken."""
+        return [name for name, carrier in self._carriers.items() if carrier.begun and carrier.over.is_set()]
+
+    def take(self, name: str) -> Sequence[BaseException]:
+        """What went wrong at a carrier where all is over; from here on it is free."""
+        return self._carriers[name].take()
 
     def wait(self) -> None:
         """Until all that was begun is over, but for those that hang."""
@@ -41,10 +50,6 @@ class AtCarriers:
         for carrier in self._carriers.values():
             if not carrier.hangs and not self._clock.wait(carrier.over, deadline - self._clock.monotonic()):
                 carrier.hangs = True
-
-    def failures(self) -> list[BaseException]:
-        """What went wrong in all that is over, each told once."""
-        return [error for carrier in self._carriers.values() for error in carrier.failures()]
 
 
 class _Carrier:
@@ -54,7 +59,9 @@ class _Carrier:
         self.over.set()
         #: Whether it was waited for in vain, and has done nothing well since.
         self.hangs = False
-        self._failed: list[BaseException] = []
+        #: Whether something was, and its end was not taken. Of the thread that begins it alone.
+        self.begun = False
+        self._failed: Sequence[BaseException] = ()
 
     def begin(self, name: str, work: Work) -> None:
         self.over.clear()
@@ -64,11 +71,10 @@ class _Carrier:
         except BaseException:
             self.over.set()
             raise
+        self.begun = True
 
-    def failures(self) -> list[BaseException]:
-        if not self.over.is_set():
-            return []
-        found, self._failed = self._failed, []
+    def take(self) -> Sequence[BaseException]:
+        found, self._failed, self.begun = self._failed, (), False
         return found
 
     def _do(self, work: Work) -> None:

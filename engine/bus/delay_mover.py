@@ -5,23 +5,26 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from functools import partial
+from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import NamedTuple
 
 from engine.bus.at_carriers import AtCarriers
 from engine.bus.delays import BATCH, Due, RedisDelays
-from engine.bus.errors import MalformedEnvelope, PublishRefused, TopicReplaced
+from engine.bus.errors import MalformedEnvelope, PublishFailed, PublishRefused, TopicReplaced
 from engine.bus.message import Message, decode
 from engine.bus.producer import Producer
 from engine.bus.ways import Way
-from engine.core.errors import HbusError, Unavailable
+from engine.core.errors import HbusError, OutcomeUnknown, Unavailable
 
 #: When a due message that the bus refused is tried again, in seconds.
 REFUSED_RETRY_S = 60.0
-#: When a due message that the store did not take, or that had no turn because it hangs, is tried again, in seconds.
+#: When a topic of whose due messages the store took none, or may have taken some, has its next turn, in seconds.
 FAILED_RETRY_S = 1.0
 #: A tick hands control back after so many seconds, even with work left.
 TICK_S = 10.0
+
+_UNSURE = OutcomeUnknown("It was not answered.")
 
 _log = logging.getLogger(__name__)
 
@@ -34,8 +37,31 @@ class _InTopic(NamedTuple):
     items: Sequence[Due]
 
 
+@dataclass
+class _Flight:
+    """What is on its way to one carrier. No more goes there before it is seen to: so all goes in order."""
+
+    groups: list[_InTopic] = field(default_factory=list)
+    #: Of each group in turn that was sent. Read once the flight is over.
+    answers: list[list[tuple[Due, object]]] = field(default_factory=list)
+
+    @property
+    def size(self) -> int:
+        return sum(len(group.items) for group in self.groups)
+
+    def send(self) -> list[Unavailable]:
+        """On the carrier's thread; what it did not take."""
+        for group in self.groups:
+            self.answers.append(_sent(group))
+        return [answer for group in self.answers for _, answer in group if isinstance(answer, Unavailable)][:1]
+
+
 class DelayMover:
     """Run it in one place at a time; two at once only waste work.
+
+    Those of one topic go in the order of their due times: behind a carrier that is busy, slow, hung or away they wait
+    in the topic's lane, and none of those that come due meanwhile goes before them. What a carrier's thread has stays
+    claimed, so that nobody is told he has cancelled what is published all the same.
 
     A crash between publishing and forgetting repeats the publish, which :meth:`Way.send_due` does once.
     """
@@ -47,23 +73,28 @@ class DelayMover:
         self._delays = delays
         self._producer = producer
         self._at = AtCarriers(delays.clock)
+        #: By carrier.
+        self._flights: dict[str, _Flight] = {}
+        #: Topics that have no turn until then, epoch milliseconds.
+        self._resting: dict[str, int] = {}
 
     def tick(self) -> None:
         """Publish everything due now. Raises as :meth:`promote`, once all others have had their turn."""
         begun = self._delays.clock.monotonic()
         failed: list[BaseException] = []
-        while self._promote(BATCH, failed) == BATCH and self._delays.clock.monotonic() - begun < TICK_S:
+        while self._promote(BATCH, failed) >= BATCH and self._delays.clock.monotonic() - begun < TICK_S:
             pass
         if failed:
             raise failed[0]
 
     def promote(self, limit: int = BATCH) -> int:
-        """Publish up to ``limit`` due messages and return how many were due.
+        """Publish up to ``limit`` messages that have come due, and as many of each carrier that waited for their turn;
+        return how many were moved on.
 
         What the bus refuses is put back for a minute and logged; what was meant for a topic that was deleted since is
-        given up. What its store did not take is put back for a second, and ``Unavailable`` is raised once all others
-        have had their turn: here, or later where a store took long to fail. While that hangs, what is due there is put
-        back as well, and others do not wait for it.
+        given up. What its store did not take is tried again in a second, before all that is due later in its topic, and
+        ``Unavailable`` is raised once all others have had their turn: here, or later where a store took long to fail.
+        While that hangs, what is due there is put aside, and others do not wait for it.
         """
         failed: list[BaseException] = []
         number = self._promote(limit, failed)
@@ -73,60 +104,158 @@ class DelayMover:
 
     def _promote(self, limit: int, failed: list[BaseException]) -> int:
         """The same, with what went wrong in ``failed``."""
-        due = self._delays.due(limit)
-        by_topic: defaultdict[tuple[str, str], list[Due]] = defaultdict(list)
-        for item in due:
-            by_topic[item.topic, item.incarnation].append(item)
-        by_carrier: defaultdict[str, list[_InTopic]] = defaultdict(list)
-        for (topic, incarnation), items in by_topic.items():
-            try:
-                # Here, and not on the carrier's thread: the rules of topics may have to be read from a database.
-                way = self._producer().way(topic, meant=incarnation)
-            except (PublishRefused, Unavailable) as error:
-                failed += self._settle(topic, [(item.place, error) for item in items])
-            else:
-                by_carrier[way.carrier].append(_InTopic(topic, way, items))
-        for carrier, topics in by_carrier.items():
-            if not self._at.begin(carrier, partial(self._publish_each, topics)):
-                self._delays.postpone([item.place for each in topics for item in each.items], FAILED_RETRY_S)
+        # Before anything is claimed: what a claim that was held comes back with must not find its topic resting.
+        now_ms = self._delays.clock.now_ms()
+        self._land(failed)
+        self._resting = {topic: until for topic, until in self._resting.items() if until > now_ms}
+        flights: defaultdict[str, _Flight] = defaultdict(_Flight)
+        number = self._new(limit, flights, failed) + self._waited(flights, failed)
+        for carrier, flight in flights.items():
+            if not self._at.begin(carrier, flight.send):
+                raise AssertionError("unreachable: it was free")
+            self._flights[carrier] = flight
         self._at.wait()
-        failed += self._at.failures()
+        self._land(failed)
+        return number
+
+    def _new(self, limit: int, flights: defaultdict[str, _Flight], failed: list[BaseException]) -> int:
+        """Claim what came due: it goes at once, unless others of its topic wait or its carrier is busy."""
+        flying = self._flying()
+        behind = {*self._delays.lanes(), *self._resting, *(group.topic for group in flying)}
+        # What a thread has is claimed anew where its claim ran out, and stays with it.
+        held = {item.place for group in flying for item in group.items}
+        due = [item for item in self._delays.due(limit) if item.place not in held]
+        for (topic, incarnation), items in _by_topic(due).items():
+            if topic in behind:
+                self._delays.set_aside(topic, items)
+            else:
+                self._route(topic, incarnation, items, flights, failed)
         return len(due)
 
-    def _publish_each(self, topics: Sequence[_InTopic]) -> list[BaseException]:
-        """Publish what is due in topics of one carrier; what went wrong."""
-        return [error for each in topics for error in self._publish(each)]
-
-    def _publish(self, due: _InTopic) -> Sequence[BaseException]:
-        answered: list[tuple[bytes, object]] = []
-        places: list[bytes] = []
-        ready: list[tuple[Message, str]] = []
-        for item in due.items:
+    def _waited(self, flights: defaultdict[str, _Flight], failed: list[BaseException]) -> int:
+        """Claim what waits in lanes of carriers that are free, that of the oldest first."""
+        number = 0
+        # Also where it goes by another carrier by now.
+        not_yet = {*self._resting, *(group.topic for group in self._flying())}
+        for topic in self._delays.lanes():
+            if topic in not_yet:
+                continue
+            room = BATCH
             try:
-                ready.append((decode(item.body), item.claimed_key))
-                places.append(item.place)
-            except MalformedEnvelope as error:
-                # It holds up none of the others.
-                answered.append((item.place, PublishRefused(error.what, remedy=error.remedy, field=error.field)))
-        answers: Sequence[object]
-        try:
-            answers = due.way.send_due(ready)
-        except (PublishRefused, Unavailable) as error:
-            answers = [error] * len(places)
-        return self._settle(due.topic, [*answered, *zip(places, answers, strict=True)])
+                carrier = self._producer().way(topic, meant="").carrier
+                room = BATCH - flights[carrier].size if carrier in flights else BATCH * self._at.is_free(carrier)
+            except PublishRefused:
+                # Each is answered by itself.
+                pass
+            except Unavailable as error:
+                failed.append(error)
+                continue
+            if room <= 0:
+                continue
+            items = self._delays.take(topic, room)
+            number += len(items)
+            for (_, incarnation), group in _by_topic(items).items():
+                self._route(topic, incarnation, group, flights, failed)
+        return number
 
-    def _settle(self, topic: str, answered: Sequence[tuple[bytes, object]]) -> Sequence[BaseException]:
-        """Forget what was published in a topic and put the rest back; why, if its store has not taken all of it."""
-        self._delays.complete([place for place, answer in answered if not isinstance(answer, HbusError)])
+    def _route(
+        self,
+        topic: str,
+        incarnation: str,
+        items: Sequence[Due],
+        flights: defaultdict[str, _Flight],
+        failed: list[BaseException],
+    ) -> None:
+        """Add them to what goes to their carrier, if that is free."""
+        try:
+            # Here, and not on the carrier's thread: the rules of topics may have to be read from a database.
+            way = self._producer().way(topic, meant=incarnation)
+        except PublishRefused as error:
+            self._refuse(topic, [(item, error) for item in items])
+        except Unavailable as error:
+            self._rest(topic)
+            self._delays.set_aside(topic, items)
+            failed.append(error)
+        else:
+            if self._at.is_free(way.carrier):
+                flights[way.carrier].groups.append(_InTopic(topic, way, items))
+            else:
+                self._delays.set_aside(topic, items)
+
+    def _flying(self) -> list[_InTopic]:
+        return [group for flight in self._flights.values() for group in flight.groups]
+
+    def _land(self, failed: list[BaseException]) -> None:
+        """See to what is over."""
+        for carrier in self._at.over():
+            flight = self._flights[carrier]
+            try:
+                for group, answered in zip_longest(flight.groups, flight.answers):
+                    # Of what was not answered, for an error of ours, nobody knows.
+                    self._settle(group.topic, answered or [(item, _UNSURE) for item in group.items])
+            except Unavailable as error:
+                # Next time. Until then nothing goes there, and all of it stays claimed.
+                failed.append(error)
+            else:
+                del self._flights[carrier]
+                failed += self._at.take(carrier)
+
+    def _settle(self, topic: str, answered: Sequence[tuple[Due, object]]) -> None:
+        """Forget what was published in a topic and put the rest back."""
+        self._delays.complete([item.place for item, answer in answered if not isinstance(answer, HbusError)])
+        self._refuse(topic, answered)
+        failed = [(item, answer) for item, answer in answered if isinstance(answer, Unavailable)]
+        self._delays.set_aside(topic, [item for item, answer in failed if _is_untouched(answer)])
+        # It may be published: who cancels it is not told that it will not be.
+        unsure = [item.place for item, answer in failed if not _is_untouched(answer)]
+        self._delays.hold(unsure, FAILED_RETRY_S)
+        if unsure or (failed and len(failed) == len(answered)):
+            # Not sooner than the claims that are held have ended.
+            self._rest(topic)
+
+    def _refuse(self, topic: str, answered: Sequence[tuple[Due, object]]) -> None:
+        """Put back what was refused."""
         # What was meant for a topic that is gone went with it: no later try could find that topic.
-        gone = [place for place, answer in answered if isinstance(answer, TopicReplaced)]
-        self._delays.drop(gone)
-        refused = [place for place, answer in answered if isinstance(answer, PublishRefused)]
-        for place, answer in answered:
-            if isinstance(answer, PublishRefused):
-                shown = place.decode(errors="replace")
-                _log.error("delayed message %s for %s is due but was refused: %s", shown, topic, answer)
-        self._delays.postpone([each for each in refused if each not in set(gone)], REFUSED_RETRY_S)
-        failed = {place: answer for place, answer in answered if isinstance(answer, Unavailable)}
-        self._delays.postpone(list(failed), FAILED_RETRY_S)
-        return list(failed.values())[:1]
+        self._delays.drop([item.place for item, answer in answered if isinstance(answer, TopicReplaced)])
+        refused = [(item.place, answer) for item, answer in answered if isinstance(answer, PublishRefused)]
+        for place, error in refused:
+            shown = place.decode(errors="replace")
+            _log.error("delayed message %s for %s is due but was refused: %s", shown, topic, error)
+        self._delays.postpone(
+            [place for place, error in refused if not isinstance(error, TopicReplaced)], REFUSED_RETRY_S
+        )
+
+    def _rest(self, topic: str) -> None:
+        self._resting[topic] = self._delays.clock.now_ms() + round(FAILED_RETRY_S * 1000)
+
+
+def _sent(due: _InTopic) -> list[tuple[Due, object]]:
+    answered: list[tuple[Due, object]] = []
+    items: list[Due] = []
+    ready: list[tuple[Message, str]] = []
+    for item in due.items:
+        try:
+            ready.append((decode(item.body), item.claimed_key))
+            items.append(item)
+        except MalformedEnvelope as error:
+            # It holds up none of the others.
+            answered.append((item, PublishRefused(error.what, remedy=error.remedy, field=error.field)))
+    answers: Sequence[object]
+    try:
+        answers = due.way.send_due(ready)
+    except (PublishRefused, Unavailable) as error:
+        answers = [error] * len(items)
+    return [*answered, *zip(items, answers, strict=True)]
+
+
+def _by_topic(due: Sequence[Due]) -> dict[tuple[str, str], list[Due]]:
+    """Of each topic and incarnation what is due there, in order: what was claimed once before leads, or is behind."""
+    found: defaultdict[tuple[str, str], list[Due]] = defaultdict(list)
+    for item in sorted(due, key=lambda item: (item.due_ms, item.place)):
+        found[item.topic, item.incarnation].append(item)
+    return found
+
+
+def _is_untouched(error: Unavailable) -> bool:
+    """Whether the message was not stored, for certain."""
+    return error.untouched or isinstance(error, PublishFailed)

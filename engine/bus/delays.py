@@ -6,12 +6,16 @@ import hashlib
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from enum import Enum, StrEnum, auto
+from functools import partial
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, cast
 
 import msgspec
 import redis
 
+from engine.bus.delay_answers import FORMER, not_kept, outcomes_of
+from engine.bus.delay_entries import DelayEntry, is_former, written
+from engine.bus.delay_entries import read as read_entry
 from engine.bus.errors import MalformedEnvelope
 from engine.bus.message import decode, digest
 from engine.bus.replicas import replicated
@@ -19,7 +23,6 @@ from engine.bus.transport import Outcome, Status
 from engine.core.clock import Clock, SystemClock
 from engine.core.error_text import words_of
 from engine.core.errors import Unavailable
-from engine.core.prepared import prepared
 from engine.core.scripts import ScriptFolder
 from engine.core.store.answered import answered
 from engine.core.store.failures import AnswerLost
@@ -34,12 +37,9 @@ CLAIM_S = 30.0
 UNREADABLE_S = 60.0
 #: How long a cancellation is remembered for whoever misses the message, unless that is known sooner.
 CANCELLED_S = 90 * 86_400.0
-#: Why a message is not kept whose source and id another has that waits.
-TAKEN = "another message of this topic, source and id waits for its due time"
 
 #: What ``taken.lua`` and ``cancel.lua`` answer where they found something under a bare id.
 _TAKEN_FORMER, _CANCEL_FORMER = 2, 3
-_FORMER = "what a release before kept under its id cannot be given its place"
 
 _log = logging.getLogger(__name__)
 
@@ -95,7 +95,7 @@ class Cancelled(StrEnum):
     """The definite answer to a cancellation."""
 
     CANCELLED = "cancelled"
-    #: It is being published at this moment.
+    #: It is being published at this moment, or was, and the answer is lost.
     TOO_LATE = "too late"
     #: Published already, cancelled already, or never here.
     UNKNOWN = "unknown"
@@ -124,21 +124,15 @@ class Due(msgspec.Struct, frozen=True, gc=False):
     incarnation: str = ""
     #: The key that was claimed for it at the transport, or empty.
     claimed_key: str = ""
-
-
-class _Entry(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    topic: str
-    body: bytes
-    incarnation: str = ""
-    claimed_key: str = ""
-
-
-_encoder = msgspec.msgpack.Encoder()
-_entry = msgspec.msgpack.Decoder(prepared(_Entry))
+    #: Its place in the order of those of its topic, in epoch milliseconds.
+    due_ms: float = 0
 
 
 class RedisDelays:
     """A :class:`DelayPath` in Redis: a sorted set by due time and a hash of envelopes, under one hash tag.
+
+    What is due and may not go yet lies in its topic's *lane*, by its due time: there it is in nobody's way, and none
+    that is due later goes before it.
 
     Answers ``OK`` or ``DUPLICATE`` once ``replicas`` of the store have what it wrote, and ``UNKNOWN`` where they do not
     have it in time.
@@ -153,6 +147,7 @@ class RedisDelays:
         self._moving = f"{self._base}:moving"
         self._entries = f"{self._base}:entries"
         self._cancelled = f"{self._base}:cancelled"
+        self._lanes = f"{self._base}:lanes"
         self._replicas = replicas
 
     @property
@@ -162,7 +157,7 @@ class RedisDelays:
 
     def schedule(self, topic: str, batch: Sequence[Delayed]) -> list[Outcome]:
         outcomes = self._schedule(topic, batch, look=True)
-        former = [index for index, each in enumerate(outcomes) if each.error == _FORMER]
+        former = [index for index, each in enumerate(outcomes) if each.error == FORMER]
         if former:
             again = [batch[index] for index in former]
             for index, outcome in zip(former, self._schedule_former(topic, again), strict=True):
@@ -190,18 +185,29 @@ class RedisDelays:
             [self._waiting, self._moving, self._entries],
             [self._clock.now_ms(), round(CLAIM_S * 1000), limit],
         )
-        entries = {bytes(place): bytes(entry) for place, entry in zip(found[::2], found[1::2], strict=True)}
-        moved = self._adopt([(place, entry) for place, entry in entries.items() if _is_former(entry)])
+        return self._claimed(found)
+
+    def take(self, topic: str, limit: int) -> list[Due]:
+        """Claim the first of a topic's lane, likewise."""
+        until_ms = self._clock.now_ms() + round(CLAIM_S * 1000)
+        keys = [self._lane(topic), self._lanes, self._moving, self._entries]
+        return self._claimed(self._scripts.call("take", keys, [topic, until_ms, limit]))
+
+    def _claimed(self, found: Sequence[bytes]) -> list[Due]:
+        entries = {bytes(place): bytes(entry) for place, entry in zip(found[::3], found[1::3], strict=True)}
+        due_ms = {bytes(place): bytes(due) for place, due in zip(found[::3], found[2::3], strict=True)}
+        moved = self._adopt([(place, entry) for place, entry in entries.items() if is_former(entry)])
         claimed, unreadable = [], []
         for lay, entry in entries.items():
             place = moved.get(lay, lay)
             try:
-                kept = _read(entry)
+                kept = read_entry(entry)
             except msgspec.DecodeError as error:
                 _log.error("what waits at %r can be read by nobody: %s", place[:200], error)
                 unreadable.append(place)
             else:
-                claimed.append(Due(place, kept.topic, kept.body, kept.incarnation, kept.claimed_key))
+                due = float(due_ms[lay]) if due_ms[lay] else kept.told_due_ms()
+                claimed.append(Due(place, kept.topic, kept.body, kept.incarnation, kept.claimed_key, due))
         self.postpone(unreadable, UNREADABLE_S)
         return claimed
 
@@ -216,14 +222,32 @@ class RedisDelays:
             self._scripts.call("drop", [self._moving, self._entries, self._cancelled], [self._clock.now_ms(), *places])
 
     def postpone(self, places: Sequence[bytes], seconds: float) -> None:
-        """Put claimed messages back for ``seconds``. Raises ``Unavailable``."""
+        """Put claimed messages back for ``seconds``: others go before them. Raises ``Unavailable``."""
         if places:
             until_ms = self._clock.now_ms() + round(seconds * 1000)
             self._scripts.call("postpone", [self._waiting, self._moving], [until_ms, *places])
 
+    def hold(self, places: Sequence[bytes], seconds: float) -> None:
+        """Have claims end after ``seconds``: until then nobody can cancel them either. Raises ``Unavailable``."""
+        if places:
+            until_ms = self._clock.now_ms() + round(seconds * 1000)
+            _asked(lambda: self._store.zadd(self._moving, dict.fromkeys(places, until_ms), xx=True))
+
+    def set_aside(self, topic: str, items: Sequence[Due]) -> None:
+        """Put claimed messages into their topic's lane. Raises ``Unavailable``."""
+        if items:
+            args: list[str | bytes] = [topic]
+            for item in items:
+                args += [item.place, repr(item.due_ms)]
+            self._scripts.call("aside", [self._moving, self._lane(topic), self._lanes], args)
+
+    def lanes(self) -> list[str]:
+        """The topics in whose lane something lies, that of the oldest first. Raises ``Unavailable``."""
+        return [topic.decode() for topic in _asked(lambda: cast("list[bytes]", self._store.zrange(self._lanes, 0, -1)))]
+
     def count(self) -> int:
         """How many messages wait. Raises ``Unavailable``."""
-        return _asked(lambda: int(self._store.zcard(self._waiting)) + int(self._store.zcard(self._moving)))
+        return int(_asked(lambda: self._store.hlen(self._entries)))
 
     def standings(self, names: Sequence[tuple[str, str, str]]) -> list[Whereabouts]:
         """How each topic, source and id stands. Raises ``Unavailable``."""
@@ -250,32 +274,41 @@ class RedisDelays:
     def overdue(self) -> int:
         """How many should have been published by now. Raises ``Unavailable``."""
         now_ms = self._clock.now_ms()
-        return _asked(
-            lambda: int(self._store.zcount(self._waiting, "-inf", now_ms)) + int(self._store.zcard(self._moving))
-        )
+
+        def ask() -> int:
+            asked = self._store.pipeline(transaction=True)
+            asked.hlen(self._entries)
+            asked.zcount(self._waiting, f"({now_ms}", "+inf")
+            kept, later = asked.execute()
+            return max(0, int(kept) - int(later))
+
+        return _asked(ask)
 
     def next_due_ms(self) -> int | None:
         """When the next one is due, epoch milliseconds; ``None`` when none waits. Raises ``Unavailable``."""
-        first = _asked(lambda: self._store.zrange(self._waiting, 0, 0, withscores=True))
-        return int(first[0][1]) if first else None
+
+        lane, waiting = (
+            _asked(partial(self._store.zrange, key, 0, 0, withscores=True)) for key in (self._lanes, self._waiting)
+        )
+        return min((int(due) for _, due in [*lane, *waiting]), default=None)
 
     def cancel(self, topic: str, source: str, message_id: str) -> Cancelled:
         """Cancel a message that is not due yet. Raises ``Unavailable``."""
         place = place_of(topic, source, message_id)
-        answer = self._cancel(place, message_id)
+        answer = self._cancel(topic, place, message_id)
         if answer == _CANCEL_FORMER:
             self._adopt_ids([message_id])
-            answer = self._cancel(place, "")
+            answer = self._cancel(topic, place, "")
         return (Cancelled.UNKNOWN, Cancelled.CANCELLED, Cancelled.TOO_LATE)[answer]
 
     def _schedule(self, topic: str, batch: Sequence[Delayed], *, look: bool) -> list[Outcome]:
-        keys = [self._waiting, self._moving, self._entries, self._cancelled]
+        keys = [self._waiting, self._moving, self._entries, self._cancelled, self._lane(topic)]
         args: list[str | int | bytes] = [_looking(look)]
         for item in batch:
             key, former_key = (
                 self._key(keys, topic, name) if name else 0 for name in (item.idempotency_key, item.former_key)
             )
-            entry = _written(_Entry(topic, item.body, item.incarnation, item.claimed_key), item.digest)
+            entry = written(DelayEntry(topic, item.body, item.incarnation, item.claimed_key), item.digest)
             place = place_of(topic, item.source, item.message_id)
             args += [place, item.message_id, item.due_ms, entry, key, item.digest, item.idempotency_window_ms]
             args.append(former_key)
@@ -283,13 +316,16 @@ class RedisDelays:
             if self._replicas:
                 wanted = self._replicas
                 answers, reached = self._scripts.call_replicated("schedule", keys, args, wanted)
-                return replicated(_outcomes(batch, answers), reached, wanted)
+                return replicated(outcomes_of(batch, answers), reached, wanted)
             answers = self._scripts.call("schedule", keys, args)
         except AnswerLost as error:
             return [Outcome(Status.UNKNOWN, item.message_id, error=error.what) for item in batch]
         except (Unavailable, redis.RedisError) as error:
-            return _not_kept(batch, error)
-        return _outcomes(batch, answers)
+            return not_kept(batch, error)
+        return outcomes_of(batch, answers)
+
+    def _lane(self, topic: str) -> str:
+        return f"{self._base}:lane:{topic}"
 
     def _key(self, keys: list[str], topic: str, name: str) -> int:
         keys.append(f"{self._base}:key:{topic}:{name}")
@@ -300,7 +336,7 @@ class RedisDelays:
         try:
             self._adopt_ids(item.message_id for item in batch)
         except (Unavailable, redis.RedisError) as error:
-            return _not_kept(batch, error)
+            return not_kept(batch, error)
         return self._schedule(topic, batch, look=False)
 
     def _ask_taken(self, topic: str, batch: Sequence[Delayed], *, look: bool) -> list[int]:
@@ -309,8 +345,8 @@ class RedisDelays:
             args += [place_of(topic, item.source, item.message_id), item.message_id, item.digest]
         return list(map(int, self._scripts.call("taken", [self._entries], args)))
 
-    def _cancel(self, place: str, former: str) -> int:
-        keys = [self._waiting, self._moving, self._entries, self._cancelled]
+    def _cancel(self, topic: str, place: str, former: str) -> int:
+        keys = [self._waiting, self._moving, self._entries, self._cancelled, self._lane(topic)]
         args: list[str | int] = [place, former, self._clock.now_ms(), round(CANCELLED_S * 1000)]
         return int(self._scripts.call("cancel", keys, args))
 
@@ -321,7 +357,7 @@ class RedisDelays:
         found = [
             (each.encode(), entry) for each, entry in zip(wanted, entries, strict=True) if isinstance(entry, bytes)
         ]
-        self._adopt([each for each in found if _is_former(each[1])])
+        self._adopt([each for each in found if is_former(each[1])])
 
     def _adopt(self, former: Sequence[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
         """The places of entries of a release before, by the bare ids under which they lay: whoever repeats or cancels
@@ -330,7 +366,7 @@ class RedisDelays:
         args: list[str | bytes] = []
         for lay, entry in former:
             try:
-                kept = _read(entry)
+                kept = read_entry(entry)
                 message = decode(kept.body)
             except (msgspec.DecodeError, MalformedEnvelope):
                 continue
@@ -341,21 +377,6 @@ class RedisDelays:
             return {}
         moved = self._scripts.call("adopt", [self._waiting, self._moving, self._entries], args)
         return {lay: place for (lay, place), there in zip(places.items(), moved, strict=True) if there}
-
-
-def _written(entry: _Entry, digest: str) -> bytes:
-    """The digest leads, where the store's script can compare it."""
-    return digest.encode() + b"\0" + _encoder.encode(entry)
-
-
-def _is_former(written: bytes) -> bool:
-    """A release without places and digests began with the entry, whose first byte is no text."""
-    return written[:1] > b"\x7f"
-
-
-def _read(written: bytes) -> _Entry:
-    """Raises ``msgspec.DecodeError``."""
-    return _entry.decode(written if _is_former(written) else written.partition(b"\0")[2])
 
 
 def _looking(look: bool) -> str:
@@ -371,28 +392,3 @@ def _stands(at_place: bool, former: bool, cancelled_ms: float | None) -> Whereab
 def _asked(question: Callable[[], T]) -> T:
     with answered():
         return question()
-
-
-def _not_kept(batch: Sequence[Delayed], error: Unavailable | redis.RedisError) -> list[Outcome]:
-    what, remedy = (error.what, error.remedy) if isinstance(error, Unavailable) else (words_of(error), "")
-    return [Outcome(Status.FAILED, item.message_id, error=what, remedy=remedy) for item in batch]
-
-
-def _outcomes(batch: Sequence[Delayed], answers: Sequence[bytes]) -> list[Outcome]:
-    return [_outcome(item, bytes(answer).decode()) for item, answer in zip(batch, answers, strict=True)]
-
-
-def _outcome(item: Delayed, answer: str) -> Outcome:
-    said, _, about = answer.partition(" ")
-    match said:
-        case "ok":
-            return Outcome(Status.OK, item.message_id)
-        case "kept":
-            return Outcome(Status.OK, item.message_id, due_ms=int(float(about)))
-        case "conflict":
-            return Outcome(Status.CONFLICT, item.message_id)
-        case "taken":
-            return Outcome(Status.CONFLICT, item.message_id, error=TAKEN)
-        case "former":
-            return Outcome(Status.FAILED, item.message_id, error=_FORMER)
-    return Outcome(Status.DUPLICATE, about)

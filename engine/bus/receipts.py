@@ -6,7 +6,7 @@ from enum import StrEnum
 
 import msgspec
 
-from engine.bus.delays import TAKEN
+from engine.bus.delay_answers import TAKEN
 from engine.bus.errors import IdempotencyConflict, PublishFailed, PublishUnknown
 from engine.bus.transport import Outcome, Status
 from engine.core.errors import HbusError

@@ -16,7 +16,8 @@ import msgspec
 
 from engine.bus.building import Prepared
 from engine.bus.catalog import TopicPolicy
-from engine.bus.delays import TAKEN, Delayed, DelayPath
+from engine.bus.delay_answers import TAKEN
+from engine.bus.delays import Delayed, DelayPath
 from engine.bus.errors import PublishRefused
 from engine.bus.message import Message, decode, digest, encode
 from engine.bus.optional import Claiming

@@ -205,11 +205,27 @@ class _Loop:
         try:
             while not self._stop.is_set():
                 self._moved = self._clock.monotonic()
-                pause_s = self._tick() if self._owned() else TAKEOVER_S
-                self._clock.wait(self._stop, pause_s)
+                if self._owned():
+                    self._rest(self._tick())
+                else:
+                    self._clock.wait(self._stop, TAKEOVER_S)
         finally:
             self._release()
             self.ended.set()
+
+    def _rest(self, pause_s: float) -> None:
+        """Until the next tick. A lease that ran out meanwhile, as while its store was away, is taken anew: what is
+        seldom done would tell for hours that its store cannot be reached.
+        """
+        ends = self._clock.monotonic() + pause_s
+        while not self._stop.is_set() and (left_s := ends - self._clock.monotonic()) > 0:
+            if self.lease is None:
+                self._clock.wait(self._stop, left_s)
+                continue
+            self._clock.wait(self._stop, min(left_s, TAKEOVER_S))
+            lost = not self.lease.held and not self._stop.is_set()
+            if lost and not self._owned() and self._state == "elsewhere":
+                return
 
     def _owned(self) -> bool:
         if self.lease is None:

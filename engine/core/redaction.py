@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from urllib.parse import urlsplit, urlunsplit
 
+from engine.core.secret_names import PARTS, WORDS, spelled
+
 REDACTED = "[redacted]"
-#: Names of what is secret, as programs print them; PWD=/… is where a shell stands.
-_NAMED = (
-    r"(?:password|passwd|passphrase|passcode|pwd(?!=/)|_pwd|db[_-]?pass|secret|token(?!s\b|iz)"
-    r"|(?:api|access|private|signing|encryption|account|master|subscription|functions)[_-]?key|credential)"
-)
+#: Names of what is secret, as programs print them. PWD=/… is where a shell stands, and tokens are counted; what is told
+#: of cookies and authorizations has patterns of its own.
+_SPELLED = {"pwd": r"pwd(?!=/)|_pwd", "token": r"token(?!s\b|iz)"}
+_NAMED = "|".join(_SPELLED.get(part, spelled(part)) for part in PARTS if part not in ("authorization", "cookie"))
+_NAMED = f"(?:{_NAMED})"
 #: No value: what is redacted already, and a small number.
 _NONE = r"(?!\[|\d{1,3}(?:[\s&'\",;)}\]]|$))"
 #: Nor what is said of one.
@@ -32,8 +34,8 @@ _LOOKS_SECRET: tuple[tuple[re.Pattern[str], str], ...] = (
     # Secrets in the query of a webhook's URL.
     (
         re.compile(
-            r"([?&](?:[^\s=&#?]{0,60}(?:password|passwd|secret|token|signature|sig|api[_-]?key|access[_-]?key|auth"
-            r"|credential)[^\s=&#?]{0,60}|key|code|pass|pwd)=)[^\s&#]+",
+            rf"([?&](?:[^\s=&#?]{{0,60}}(?:{'|'.join(map(spelled, PARTS))}|sig|auth)[^\s=&#?]{{0,60}}"
+            rf"|key|code|{'|'.join(sorted(WORDS))})=)[^\s&#]+",
             re.IGNORECASE,
         ),
         rf"\1{REDACTED}",

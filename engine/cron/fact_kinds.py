@@ -24,7 +24,13 @@ KINDS = (
         "a worker began a run",
         Tone.INFO,
         "Runs that a worker began, each attempt by itself.",
-        timer=FactTimer("hbus_run_lateness_seconds", "From a run's slot to its beginning.", "late_us"),
+        timer=FactTimer(
+            "hbus_run_lateness_seconds",
+            "From when a run was to begin to its beginning, of first attempts.",
+            "late_us",
+            # A further attempt waited for the one before.
+            without_zeros=True,
+        ),
     ),
     _kind(
         "run_done",

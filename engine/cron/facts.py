@@ -13,7 +13,8 @@ class RunFields(Fields, frozen=True, array_like=True, gc=False):
 
     #: From its beginning to its end, in microseconds; 0 where it never began.
     duration_us: Numbers = 0
-    #: From its slot to its beginning.
+    #: From when it was to begin to its first beginning; 0 where there is no such time: of a further attempt, and of
+    #: what a ping began beside all slots.
     late_us: Numbers = 0
 
 
@@ -29,9 +30,10 @@ _KINDS = {
 }
 
 
-def begun_fact(job: str, clock: Clock, node: str, late_us: int) -> FactBatch:
-    """A worker began a run."""
-    fields = RunFields(late_us=max(0, late_us))
+def begun_fact(job: str, clock: Clock, node: str, late_us: int | None) -> FactBatch:
+    """A run began, ``late_us`` after it was to, or before; ``None`` where there is no such time to tell."""
+    # What began at its very time is measured as well, and 0 says that nothing is.
+    fields = RunFields(late_us=0 if late_us is None else max(1, late_us))
     return FactBatch("run_begun", clock.now_ms(), job_subject(job), node, fields=fields)
 
 

@@ -8,6 +8,7 @@ from django.db.models import Q
 from django.urls import path
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
+from msgspec import UNSET
 from rest_framework import status
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -18,7 +19,7 @@ from hbus_console.accounts import api_shapes as shapes
 from hbus_console.accounts import services
 from hbus_console.accounts.feature import ACCESS_MANAGE, TOKEN_OWN
 from hbus_console.accounts.models import ApiToken, User
-from hbus_console.api.answers import PAGES, REFUSED, page_of, read
+from hbus_console.api.answers import PAGES, REFUSED, page_of, read, takes
 from hbus_console.api.bodies import ReasonBody
 from hbus_console.api.idempotency import HEADER
 from hbus_console.api.query import switch
@@ -69,7 +70,7 @@ class Users(ShownOnce):
         summary="Add a user",
         description=_ONCE,
         tags=["access"],
-        request={"application/json": shapes.NEW_USER},
+        request=takes(shapes.UserBody),
         responses={(201, "application/json"): shapes.USER_MADE, **REFUSED},
     )
     def post(self, request: Request) -> Response:
@@ -94,14 +95,15 @@ class OneUser(ApiView):
         operation_id="users_change",
         summary="Change a user's roles, or shut or open the account",
         tags=["access"],
-        request={"application/json": shapes.USER_CHANGE},
+        request=takes(shapes.UserChange),
         responses={(200, "application/json"): shapes.USER, **REFUSED},
     )
     def patch(self, request: Request, username: str) -> Response:
         require(self.actor, ACCESS_MANAGE)
         body, person = read(request, shapes.UserChange), _user(username)
-        grants = None if body.grants is None else shapes.grants_of(body.grants)
-        services.change_user(self.actor, person, grants=grants, active=body.active, reason=body.reason)
+        grants = None if body.grants is UNSET else shapes.grants_of(body.grants)
+        active = None if body.active is UNSET else body.active
+        services.change_user(self.actor, person, grants=grants, active=active, reason=body.reason)
         return Response(shapes.user(_user(username)))
 
 
@@ -111,7 +113,7 @@ class Password(ShownOnce):
         summary="Reset a user's password",
         description=_ONCE,
         tags=["access"],
-        request={"application/json": shapes.REASON},
+        request=takes(ReasonBody),
         responses={(200, "application/json"): shapes.PASSWORD, **REFUSED},
     )
     def post(self, request: Request, username: str) -> Response:
@@ -141,7 +143,7 @@ class Tokens(ShownOnce):
         summary="Make a token of your own",
         description=f"{_ONCE} Only a person can make one: sign in, and send the console's session and CSRF token.",
         tags=["access"],
-        request={"application/json": shapes.NEW_TOKEN},
+        request=takes(shapes.TokenBody),
         responses={(201, "application/json"): shapes.TOKEN_MADE, **REFUSED},
     )
     def post(self, request: Request) -> Response:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import UNSET, Meta, UnsetType
 
 from hbus_console.access.acts import Role
 from hbus_console.access.permissions import Actor, ScopedRole, visible_scopes
@@ -19,7 +20,7 @@ class GrantBody(msgspec.Struct, forbid_unknown_fields=True):
     """One role in one scope."""
 
     role: Role
-    scope: str
+    scope: Annotated[str, Meta(description="*, booking.* or one exact name.")]
 
 
 class UserBody(msgspec.Struct, forbid_unknown_fields=True):
@@ -33,8 +34,8 @@ class UserBody(msgspec.Struct, forbid_unknown_fields=True):
 class UserChange(msgspec.Struct, forbid_unknown_fields=True):
     """What to change of a user; absent stays as it is. ``grants`` replaces all roles."""
 
-    grants: list[GrantBody] | None = None
-    active: bool | None = None
+    grants: list[GrantBody] | UnsetType = UNSET
+    active: bool | UnsetType = UNSET
     reason: str = ""
 
 
@@ -119,20 +120,8 @@ USER = {
         "grants": _GRANTS,
     },
 }
-NEW_USER = {
-    "type": "object",
-    "required": ["username"],
-    "properties": {"username": _TEXT, "email": _TEXT, "grants": _GRANTS},
-    "additionalProperties": False,
-}
-USER_CHANGE = {
-    "type": "object",
-    "properties": {"grants": _GRANTS, "active": {"type": "boolean"}, "reason": _TEXT},
-    "additionalProperties": False,
-}
 USER_MADE = {**USER, "properties": {**USER["properties"], "password": {**_TEXT, "description": "Shown this once."}}}  # type: ignore[dict-item]
 PASSWORD = {"type": "object", "properties": {"password": {**_TEXT, "description": "Shown this once."}}}
-REASON = {"type": "object", "properties": {"reason": _TEXT}, "additionalProperties": False}
 TOKEN = {
     "type": "object",
     "properties": {
@@ -147,12 +136,6 @@ TOKEN = {
         "last_used_at": _TIME_OR_NULL,
         "revoked_at": _TIME_OR_NULL,
     },
-}
-NEW_TOKEN = {
-    "type": "object",
-    "required": ["name", "role", "scope", "expires_at"],
-    "properties": {"name": _TEXT, "role": _ROLE, "scope": _TEXT, "expires_at": _TIME},
-    "additionalProperties": False,
 }
 TOKEN_MADE = {**TOKEN, "properties": {**TOKEN["properties"], "token": {**_TEXT, "description": "Shown this once."}}}  # type: ignore[dict-item]
 ME = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hbus_console.access.acts import Role
@@ -16,15 +17,15 @@ SHOWN = 5
 
 @dataclass(frozen=True)
 class Help:
-    """Who may do what was refused, and who may grant it."""
+    """Who may do what was refused, and who may grant it, in words; empty where nobody may."""
 
     role: Role | None
-    may_do_it: list[str]
-    may_grant_it: list[str]
+    may_do_it: str
+    may_grant_it: str
 
 
 def who_can_help(error: Forbidden) -> Help:
-    """The people to ask about a refusal; at most :data:`SHOWN` of each."""
+    """The people to ask about a refusal; at most :data:`SHOWN` of each by their names."""
     people = User.objects.filter(is_active=True).prefetch_related("grants").order_by("username")
     may_do, may_grant = [], []
     for person in people.iterator(chunk_size=200):
@@ -33,4 +34,9 @@ def who_can_help(error: Forbidden) -> Help:
             may_do.append(person.username)
         if allows(actor, ACCESS_MANAGE):
             may_grant.append(person.username)
-    return Help(error.action.needs if error.action else None, may_do[:SHOWN], may_grant[:SHOWN])
+    return Help(error.action.needs if error.action else None, _named(may_do), _named(may_grant))
+
+
+def _named(people: Sequence[str]) -> str:
+    more = len(people) - SHOWN
+    return ", ".join(people[:SHOWN]) + (f" and {more:,} more" if more > 0 else "")

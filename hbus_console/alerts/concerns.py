@@ -21,7 +21,7 @@ from hbus_console.alerts.feature import ALERT_CHANNEL
 from hbus_console.alerts.kinds import kind_named
 from hbus_console.alerts.models import Alert
 from hbus_console.alerts.wording import standing_of
-from hbus_console.ui.concern import MOST_OF_A_KIND, NOTICED_MS, Concern, Incident, Kin, Look, at
+from hbus_console.ui.concern import MOST_OF_A_KIND, NOTICED_MS, Concern, Incident, Kin, Look, at, spell
 from hbus_console.ui.formats import clock, num
 
 
@@ -101,16 +101,17 @@ def _rule(group: Sequence[Alert], first: Concern, page: str) -> Concern:
 def _channels(look: Look) -> list[Concern]:
     if not allows(look.actor, ALERT_CHANNEL, GLOBAL):
         return []
-    return [
-        Concern(
+    return spell(
+        standing.failing_channels(look.now_ms - NOTICED_MS),
+        lambda row: Concern(
             "warn",
             f"Alerts do not reach {row.channel.name}",
             f"{row.answer} · at {clock(row.made_ms)[:5]}",
             reverse("alerts:channel", args=[row.channel_id]),
             "Open channel",
-        )
-        for row in standing.failing_channels(look.now_ms - NOTICED_MS)[:MOST_OF_A_KIND]
-    ]
+        ),
+        Concern("warn", "Alerts do not reach further channels", "", reverse("alerts:channels"), "See channels"),
+    )
 
 
 def _evaluation(look: Look) -> list[Concern]:

@@ -74,6 +74,8 @@ def chart(alert: Alert) -> dict[str, Any]:
                 "tone": "accent",
                 "values": [max(value, 0) for _, value in rows],
                 "area": True,
+                # Of what is counted there is nothing between one and two.
+                "steps": all(value == int(value) for _, value in rows) and kind.unit not in ("seconds", "minutes"),
             },
             {"name": "threshold", "tone": "bad", "values": [alert.threshold] * len(rows)},
         ],

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from django.db.models import Case, IntegerField, Q, QuerySet, Value, When
+from django.db.models import Case, IntegerField, OuterRef, Q, QuerySet, Subquery, Value, When
 
 from engine.core.clock import SystemClock
 from hbus_console import cursors
 from hbus_console.access.permissions import GLOBAL, Actor, narrower, visible_scopes
 from hbus_console.access.scopes import scopes_q
 from hbus_console.alerts.kinds import TONES, URGENCY, AlertKind, kind_named
-from hbus_console.alerts.models import Alert, Evaluation, Notification, Rule, Silence
+from hbus_console.alerts.models import Alert, Channel, Evaluation, Notification, Rule, Silence
 from hbus_console.alerts.silences import Silenced
 from hbus_console.alerts.wording import lingers, measured, sentence
 from hbus_console.ui.states import tone_of
@@ -142,11 +142,12 @@ def firing(who: Actor) -> int:
 
 def failing_channels(since_ms: int) -> list[Notification]:
     """Of each channel that is on and whose newest message since then was given up, that message."""
-    newest: dict[int, Notification] = {}
-    rows = Notification.objects.filter(made_ms__gte=since_ms, channel__enabled=True).select_related("channel")
-    for row in rows.exclude(state=Notification.State.WAITING).order_by("-made_ms", "-pk")[:200]:
-        newest.setdefault(row.channel_id, row)
-    return [row for row in newest.values() if row.state == Notification.State.FAILED]
+    # Asked of each channel: among the newest messages of all, a busy one would hide the others.
+    own = Notification.objects.filter(channel=OuterRef("pk"), made_ms__gte=since_ms)
+    newest = own.exclude(state=Notification.State.WAITING).order_by("-made_ms", "-pk").values("pk")[:1]
+    told = Channel.objects.filter(enabled=True).annotate(newest=Subquery(newest)).values("newest")
+    rows = Notification.objects.filter(pk__in=told, state=Notification.State.FAILED).select_related("channel")
+    return list(rows.order_by("-made_ms", "-pk"))
 
 
 @dataclass(frozen=True)

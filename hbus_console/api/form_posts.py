@@ -82,9 +82,9 @@ def place(who: Actor, record: IdempotencyRecord) -> str:
 def give_up(who: Actor, path: str, key: str) -> bool:
     """Whether the form that ``who`` posts to ``path`` under ``key`` is not carried out any more, however late it comes.
 
-    ``path`` as it stands in an address, so with its escapes.
+    ``path`` as it stands in an address, so with its escapes. Raises ``BadInput`` for one that no form has.
     """
-    return idempotency.give_up(who, f"POST {unquote(path)}", key)
+    return idempotency.give_up(who, unquote(path), key)
 
 
 def entries_precede_acts(record: IdempotencyRecord) -> bool:

@@ -27,7 +27,7 @@ from engine.core.errors import BadInput, Conflict
 from hbus_console.access import context
 from hbus_console.access.acts import Role
 from hbus_console.access.permissions import Actor, Forbidden, contains, effective
-from hbus_console.api.models import IdempotencyRecord
+from hbus_console.api.models import LONGEST_ROUTE, IdempotencyRecord
 
 HEADER = "Idempotency-Key"
 #: How long a key is remembered.
@@ -46,6 +46,8 @@ GIVEN_UP = 1
 #: So begins, while a key is open, what is noted of its first try; the instant follows. An open key has no answer, so
 #: the type of its answer has room for it.
 _FIRST = "first tried "
+#: Keys that one account gives up at most within :data:`KEEP`; each is one row. A person loses few answers in a day.
+MOST_GIVEN_UP = 500
 _KEY = re.compile(r"[\x21-\x7e]{1,128}")
 
 
@@ -100,7 +102,7 @@ def claim(
     if not key:
         return None
     _require_key(key)
-    route = f"{request.method} {request.path}"
+    route = _route(request.method, request.path)
     try:
         body = request.body
     except RawPostDataException:
@@ -156,25 +158,41 @@ def claim(
     return found
 
 
-def give_up(actor: Actor, route: str, key: str) -> bool:
+def give_up(actor: Actor, path: str, key: str) -> bool:
     """Whether nothing is carried out under this key from now on; not while a request has it, which may come to its end
-    however long that takes, or was answered.
+    however long that takes, or was answered; and not once :data:`MOST_GIVEN_UP` of theirs were.
 
     Whoever claims the key first has it: this, or the request. It is given up for as long as a key is remembered, which
     is longer than any request is on its way.
     """
     _require_key(key)
-    try:
-        with transaction.atomic():
-            IdempotencyRecord.objects.create(actor=actor.name, route=route, key=key, status=GIVEN_UP)
-        return True
-    except IntegrityError:
-        found = IdempotencyRecord.objects.filter(actor=actor.name, route=route, key=key).first()
+    route = _route("POST", path)
+    own = IdempotencyRecord.objects.filter(actor=actor.name)
+    found = own.filter(route=route, key=key).first()
+    if found is None and own.filter(status=GIVEN_UP).count() < MOST_GIVEN_UP:
+        try:
+            with transaction.atomic():
+                IdempotencyRecord.objects.create(actor=actor.name, route=route, key=key, status=GIVEN_UP)
+            return True
+        except IntegrityError:
+            found = own.filter(route=route, key=key).first()
     if found is None or not (is_open(found) or found.status == GIVEN_UP):
         return False
     # Conditional on what was read: a repeat may take over what a dead request left.
     left = IdempotencyRecord.objects.filter(pk=found.pk, created_at=found.created_at, status=found.status)
     return bool(left.update(created_at=datetime.now(UTC), status=GIVEN_UP, response=b"", content_type=""))
+
+
+def _route(method: str | None, path: str) -> str:
+    """What a key is of. Before anything is written: who may only look would fill the database with long ones."""
+    route = f"{method} {path}"
+    if len(route) > LONGEST_ROUTE:
+        raise BadInput(
+            f"An address of {len(path):,} characters takes no {HEADER}.",
+            remedy=f"Ask without it, or at an address of {LONGEST_ROUTE - 10} characters at most.",
+            field=HEADER,
+        )
+    return route
 
 
 def _require_key(key: str) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from django.db import models
 
+#: Characters of a method and an address.
+LONGEST_ROUTE = 300
+
 
 class IdempotencyRecord(models.Model):
     """One key of one actor on one route: the first answer is kept and given again. Expires after a day."""
 
     actor = models.CharField(max_length=150)
-    route = models.CharField(max_length=300)
+    route = models.CharField(max_length=LONGEST_ROUTE)
     key = models.CharField(max_length=128)
     request_digest = models.CharField(max_length=64)
     #: 0 while the first request is still at work; 5xx: it has ended, and nobody knows whether it was done; 1: given up,

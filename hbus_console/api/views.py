@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
 from typing import Any, ClassVar
 
@@ -64,6 +65,10 @@ class ApiView(APIView):
         """What tells a repeat whether the first try, made then, was done, when its answer was lost."""
         return idempotency.Repeat.TOLD_BY_THE_AUDIT_LOG
 
+    def shown_again(self, kept: Any) -> Any:
+        """What a ``kept`` answer said, as its caller may see it by now."""
+        return kept
+
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
         method = str(request.method).lower()
@@ -79,7 +84,7 @@ class ApiView(APIView):
 
     def handle_exception(self, exc: Exception) -> Response | HttpResponse:  # type: ignore[override]
         if isinstance(exc, _AnsweredBefore):
-            again = HttpResponse(bytes(exc.record.response), status=exc.record.status)
+            again = HttpResponse(self._again(exc.record), status=exc.record.status)
             again["Content-Type"] = exc.record.content_type
             again["Idempotent-Replayed"] = "true"
             return again
@@ -97,6 +102,16 @@ class ApiView(APIView):
         if record is not None and isinstance(final, Response):
             final.add_post_render_callback(lambda done: self._keep(record, done))
         return final
+
+    def _again(self, record: IdempotencyRecord) -> bytes:
+        content = bytes(record.response)
+        try:
+            kept = json.loads(content)
+        except ValueError:
+            return content
+        shown = self.shown_again(kept)
+        # As it was rendered, where it may still be seen as it was.
+        return content if shown == kept else json.dumps(shown, ensure_ascii=False).encode()
 
     def _keep(self, record: IdempotencyRecord, done: Any) -> None:
         if self.undone:

@@ -33,8 +33,9 @@ def posted(request: HttpRequest) -> HttpResponse:
     ``done``: it left an entry in the audit log that proves it. ``answered``: it was answered, and left none.
     ``working``: it may be under way. ``unknown``: it was begun, and nobody knows whether it was done; the location is
     then that of what it was about, whose page tells. ``nothing``: it was not done, and will not be: by being told so
-    its key is given up, and the form refused should it still come. Who only looks (GET, as pages of a release before
-    do) is never told that, and gives up nothing.
+    its key is given up, and the form refused should it still come. ``not come``: nothing is known of it, and its key
+    cannot be given up, for too many were: it may still be done, and sent again under its key it is done once. Who only
+    looks (GET, as pages of a release before do) is told neither, and gives up nothing.
     """
     if request.method == "POST" and FORM_MARK not in request.headers:
         raise BadInput(f"This is asked by pages, with {FORM_MARK}.", remedy=f"Send the header {FORM_MARK}.")
@@ -56,8 +57,10 @@ def posted(request: HttpRequest) -> HttpResponse:
         state = "unknown"
     elif request.method == "GET":
         state = "working"
+    elif form_posts.give_up(who, asked.get("path", ""), key):
+        state = "nothing"
     else:
-        state = "nothing" if form_posts.give_up(who, asked.get("path", ""), key) else "working"
+        state = "working" if form_posts.found(who, key) else "not come"
     location = form_posts.place(who, record) if record is not None else ""
     if state == "unknown" and not location:
         location = _what_it_was_about(who, entries)

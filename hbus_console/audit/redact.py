@@ -8,14 +8,14 @@ from typing import Any
 from django.conf import settings
 
 from engine.core.redaction import REDACTED, redact_text, shown_url
+from engine.core.secret_names import hints, tells
 
-_SECRET_WORDS = ("password", "secret", "token", "digest", "authorization", "cookie", "api_key", "private_key")
 
-
-def is_secret(name: str) -> bool:
-    """Whether a field of this name holds a secret."""
-    lowered = name.lower()
-    return any(word in lowered for word in _SECRET_WORDS)
+def is_secret(name: str, value: Any) -> bool:
+    """Whether ``value``, in a field of this name, is a secret. What tells that there is one is none."""
+    if value is None or value == "" or isinstance(value, bool):
+        return False
+    return tells(name) or (hints(name) and not isinstance(value, dict | list | tuple))
 
 
 def is_address(name: str) -> bool:
@@ -40,8 +40,7 @@ def redact(value: Any) -> Any:
 
 
 def _redact_field(name: str, value: Any) -> Any:
-    # A yes or no tells of a secret and is none.
-    if is_secret(name) and value not in (None, "") and not isinstance(value, bool):
+    if is_secret(name, value):
         return REDACTED
     if is_address(name) and isinstance(value, str):
         return _redact_address(value)

@@ -17,14 +17,14 @@ from typing import Any
 
 from django.conf import settings
 
-from engine.core.clock import Clock, SystemClock
+from engine.core.clock import Clock, SystemClock, to_datetime
 from engine.core.errors import Conflict
 from hbus_console.audit import chain, witness
 from hbus_console.audit.anchor import anchor_file, last_anchor
 from hbus_console.audit.anchor_file import Anchor, Tail, read_own
 from hbus_console.audit.models import newest
 from hbus_console.audit.verify import Finding, FindingKind, Verdict, lacks_anchors, verify
-from hbus_console.audit.witness import Witness
+from hbus_console.audit.witness import Alarm, Witness
 
 #: Up to so many entries a verification asked for on the page starts from the beginning; beyond, from the last one.
 FULL_UP_TO = 20_000
@@ -124,6 +124,8 @@ def verify_now(*, full: bool | None = None, clock: Clock | None = None) -> Verdi
     _compare(verdict, known, told)
     good = verdict.holds
     now = clock.now_ms()
+    if not good and told is not None and told.alarm is None:
+        witness.raise_alarm(Alarm(now, verdict.findings[0].what))
     walked = verdict.walked.tail if verdict.walked else None
     _write(
         Verified(
@@ -197,6 +199,10 @@ def _compare(verdict: Verdict, known: Verified | None, told: Witness | None) -> 
     if head is not None:
         _still_there(verdict, head, "is known to the store")
     verdict.store = "knows none" if head is None else "agrees" if verdict.holds == held else "differs"
+    if verdict.holds and told.alarm is not None:
+        when = f"{to_datetime(told.alarm.at_ms):%Y-%m-%d %H:%M} UTC"
+        what = f"On {when} the log did not hold, and nobody has begun the anchors anew since: {told.alarm.what}"
+        verdict.find(FindingKind.ANCHOR, 0, what)
 
 
 def _still_there(verdict: Verdict, known: Anchor, words: str) -> None:

@@ -137,27 +137,45 @@ class EntryPage:
     looked_to: int = 0
 
 
-def page(entries: QuerySet[AuditEntry], cursor: str = "", size: int = PAGE, scan: int = 0) -> EntryPage:
-    """One page of ``entries``: as fast at the far end of a million as at the near one.
+@dataclass(frozen=True)
+class ScanBounds:
+    """How far one page may look through the log: at no more than ``most`` entries, see :func:`scan_for`, and at none
+    whose number lies before ``first`` or after ``last``. It is falsy where nothing bounds it."""
 
-    With ``scan`` it looks at no more than so many entries of the log, see :func:`scan_for`.
-    """
+    most: int = 0
+    first: int = 1
+    #: 0: the end of the log.
+    last: int = 0
+
+    def __bool__(self) -> bool:
+        return self.most > 0
+
+
+UNBOUNDED = ScanBounds()
+
+
+def page(entries: QuerySet[AuditEntry], cursor: str = "", size: int = PAGE, scan: ScanBounds = UNBOUNDED) -> EntryPage:
+    """One page of ``entries``: as fast at the far end of a million as at the near one."""
     way, seq = _read_cursor(cursor)
     stop = 0
+    last = (scan.last or _head()) if scan else 0
     if way == "a":
-        found = entries.filter(seq__gt=seq, seq__lte=seq + scan) if scan else entries.filter(seq__gt=seq)
+        if scan:
+            seq = max(seq, scan.first - 1)
+        found = entries.filter(seq__gt=seq, seq__lte=seq + scan.most) if scan else entries.filter(seq__gt=seq)
         rows = list(found.order_by("seq")[: size + 1])
-        if scan and len(rows) <= size and seq + scan < _head():
-            stop = seq + scan
+        if scan and len(rows) <= size and seq + scan.most < last:
+            stop = seq + scan.most
         more_newer, more_older = len(rows) > size, True
         rows = rows[:size][::-1]
     else:
-        found = entries.filter(seq__lt=seq) if way else entries
-        least = (seq if way else _head() + 1) - scan if scan else 0
+        before = min(seq, last + 1) if way and scan else seq if way else last + 1
+        found = entries.filter(seq__lt=before) if way or scan else entries
+        least = before - scan.most if scan else 0
         rows = list(
             (found.filter(seq__gte=least) if scan else found).filter(seq__lt=BEYOND).order_by("-seq")[: size + 1]
         )
-        if len(rows) <= size and least > 1:
+        if len(rows) <= size and scan and least > scan.first:
             stop = least
         more_newer, more_older = bool(way), len(rows) > size
         rows = rows[:size]
@@ -170,17 +188,24 @@ def page(entries: QuerySet[AuditEntry], cursor: str = "", size: int = PAGE, scan
 
 def search(
     entries: QuerySet[AuditEntry], wanted: Filter, start: datetime | None = None, end: datetime | None = None
-) -> tuple[QuerySet[AuditEntry], int]:
-    """:func:`narrowed`, and how many entries of the log :func:`page` may look at for it, see :func:`scan_for`."""
-    found, scan = narrowed(entries, wanted, start, end), scan_for(wanted)
-    if not scan or (start is None and end is None):
-        return found, scan
-    lately = narrowed(AuditEntry.objects.order_by(), Filter(), start, end).values("seq")[:SCAN]
-    told = lately.aggregate(count=Count("seq"), first=Min("seq"), last=Max("seq"))
-    if told["count"] == SCAN:
-        return found, scan
+) -> tuple[QuerySet[AuditEntry], ScanBounds]:
+    """:func:`narrowed`, and how far :func:`page` may look through the log for it."""
+    found, most = narrowed(entries, wanted, start, end), scan_for(wanted)
+    if not most:
+        return found, UNBOUNDED
+    if start is None and end is None:
+        return found, ScanBounds(most)
+    within = narrowed(AuditEntry.objects.order_by(), Filter(), start, end)
+    lately = (
+        within.order_by("-at").values("seq")[:SCAN].aggregate(count=Count("seq"), first=Min("seq"), last=Max("seq"))
+    )
+    first, last = lately["first"] or 0, lately["last"] or 0
+    if lately["count"] == SCAN:
+        # Between the ends of that time, from its own end on: it may lie far back in the log.
+        first = within.order_by("at").values("seq")[:SCAN].aggregate(first=Min("seq"))["first"] if start else 1
+        return found, ScanBounds(most, first, last)
     # By their numbers: the database may else go by the actor, and walk through all that hbus ever did.
-    return found.filter(seq__gte=told["first"] or 0, seq__lte=told["last"] or 0), 0
+    return found.filter(seq__gte=first, seq__lte=last), UNBOUNDED
 
 
 def scan_for(wanted: Filter) -> int:

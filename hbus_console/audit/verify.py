@@ -70,6 +70,8 @@ class Verdict:
     walked: AnchorLines | None = None
     #: Whether the walk ended at an entry that cannot be read, and not with the log.
     stopped: bool = False
+    #: Whether there were no anchors of this host to hold it against.
+    bare: bool = False
 
     def find(self, kind: FindingKind, seq: int, what: str) -> None:
         """Note a finding; the verdict no longer holds."""
@@ -81,7 +83,7 @@ class Verdict:
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON types."""
         found = asdict(replace(self, walked=None))
-        del found["walked"], found["stopped"]
+        del found["walked"], found["stopped"], found["bare"]
         return found
 
     @property
@@ -94,6 +96,8 @@ class Verdict:
         span = "" if self.first_seq <= 1 else f" (from entry {self.first_seq:,} on)"
         if self.holds:
             heads = counted(self.anchors, "anchored head agrees", "anchored heads agree")
+            if self.bare and self.entries:
+                heads = "there are no anchors to tell whether its end was cut off"
             store = {"agrees": ", and so does the store", "no answer": "; the store did not answer"}.get(self.store, "")
             return f"{counted(self.entries, 'entry', 'entries')} verified{span}: unbroken; {heads}{store}."
         found = counted(self.findings_total, "finding", "findings")
@@ -123,7 +127,8 @@ def verify(
     for seq in AuditEntry.objects.filter(seq__gte=BEYOND).values_list("seq", flat=True)[:SHOWN]:
         verdict.find(FindingKind.UNREADABLE, 0, f"The number of an entry is {str(seq)[:40]!r}.")
     # Before the walk: an anchor made meanwhile is no reason to look away.
-    unanchored = anchor_file().last() is None and not is_young()
+    verdict.bare = anchor_file().last() is None
+    unanchored = verdict.bare and not is_young()
     walk = _AnchorWalk(verdict, after, since)
     try:
         for entry in _entries(after):

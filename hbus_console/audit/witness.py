@@ -22,7 +22,15 @@ from hbus_console.audit.chain import key_for, link
 from hbus_console.audit.models import AuditEntry, newest
 from hbus_console.wiring import store
 
-_HEAD = "head"
+_HEAD, _ALARM = "head", "alarm"
+
+
+@dataclass(frozen=True)
+class Alarm:
+    """That a verification found something, and what first."""
+
+    at_ms: int
+    what: str
 
 
 @dataclass(frozen=True)
@@ -35,6 +43,8 @@ class Witness:
     files: Mapping[str, Tail]
     #: What lies there and was not written by hbus.
     forged: tuple[str, ...] = ()
+    #: The first that did not hold since a person began the anchors anew; ``None``: it was told of none.
+    alarm: Alarm | None = None
 
 
 def read() -> Witness | None:
@@ -46,17 +56,20 @@ def read() -> Witness | None:
     head: Anchor | None = None
     files: dict[str, Tail] = {}
     forged: list[str] = []
+    alarm: Alarm | None = None
     for name, raw in found.items():
         field = name.decode(errors="replace")
         try:
             body = _opened(field, raw)
             if field == _HEAD:
                 head = Anchor(**body)
+            elif field == _ALARM:
+                alarm = Alarm(**body)
             else:
                 files[field] = Tail(**body)
         except (ValueError, KeyError, TypeError, RecursionError):
             forged.append(field[:40])
-    return Witness(head, files, tuple(sorted(forged)))
+    return Witness(head, files, tuple(sorted(forged)), alarm)
 
 
 def renew(known: Witness, file: AnchorFile) -> None:
@@ -77,6 +90,13 @@ def renew(known: Witness, file: AnchorFile) -> None:
     _tell(told)
 
 
+def raise_alarm(alarm: Alarm) -> None:
+    """Tell the store that a verification did not hold: whoever puts the host's files back as they were changes nothing
+    about that.
+    """
+    _tell({_ALARM: _sealed(_ALARM, asdict(alarm))})
+
+
 def restate(file: AnchorFile) -> None:
     """Tell the store of the head and of ``file`` whatever it knew: a person said that this is the log from now on."""
     head, tail = _newest(), file.tail()
@@ -85,8 +105,8 @@ def restate(file: AnchorFile) -> None:
         told[tail.file] = _sealed(tail.file, asdict(tail))
     try:
         known = read()
-        if known is not None and known.forged:
-            store.client().hdel(key(), *known.forged)
+        if known is not None and (known.forged or known.alarm):
+            store.client().hdel(key(), *known.forged, _ALARM)
     except (redis.RedisError, OSError, HbusError):
         return
     _tell(told)

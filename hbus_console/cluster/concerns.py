@@ -62,14 +62,36 @@ def _processes(look: Look) -> list[Concern]:
     for role in services.roles(found, state, (), look.scopes):
         # The others stamp nothing whose silence tells: whoever reads this has reached a web process.
         # And of one that lives its duties tell by themselves.
-        if role.name not in stamping or role.tone == "ok" or role.word == services.TROUBLED:
+        if role.name not in stamping or role.tone == "ok" or role.word in (services.TROUBLED, services.BUSY):
             continue
-        text = f"No {role.name} is alive" if role.tone == "bad" else f"A {role.name} has fallen silent"
+        called = supervised.roles()[role.name].declared.words or role.name
+        text = f"No {called} is alive" if role.tone == "bad" else f"A {called} has fallen silent"
         concerns.append(Concern(role.tone, text, role.note, page, "Open cluster"))
     duties = services.duties(found, look.scopes)
     hung = [(duty.name, f"on {duty.node}: restart that keeper") for duty in duties if duty.state == "hung"]
-    failing = [(duty.name, duty.last_error) for duty in duties if duty.last_error]
-    return [*concerns, *_duties("bad", hung, "hangs", "hang"), *_duties("warn", failing, "fails", "fail")]
+    failing, alike = _by_cause([(duty.name, duty.last_error) for duty in duties if duty.last_error])
+    fail = [*alike, *_duties("warn", failing, "fails", "fail")]
+    return [*concerns, *_duties("bad", hung, "hangs", "hang"), *fail]
+
+
+def _by_cause(failing: Sequence[tuple[str, str]]) -> tuple[list[tuple[str, str]], list[Concern]]:
+    """Those that fail each for its own cause; and of what several have met, such as a store that was away, one line."""
+    named: dict[str, list[str]] = {}
+    for name, why in failing:
+        named.setdefault(why, []).append(name)
+    page = reverse("cluster:overview")
+    alike = [
+        Concern(
+            "warn",
+            f"{counted(len(names), 'duty', 'duties')} fail alike",
+            f"{why} {listed(names)}",
+            page,
+            "Open cluster",
+        )
+        for why, names in named.items()
+        if len(names) > 1
+    ]
+    return [(names[0], why) for why, names in named.items() if len(names) == 1], alike
 
 
 def _duties(tone: str, found: Sequence[tuple[str, str]], one: str, many: str) -> list[Concern]:

@@ -14,6 +14,7 @@ from django.views.decorators.http import require_safe
 from engine.core.errors import ConfigurationError
 from engine.core.store import condition_of, each_primary, open_client
 from hbus_console.cluster import asking
+from hbus_console.ui import live
 from hbus_console.wiring import store
 
 _PATIENCE_S = 2.0
@@ -29,7 +30,7 @@ def healthz(_: HttpRequest) -> JsonResponse:
 @never_cache
 @require_safe
 def readyz(_: HttpRequest) -> JsonResponse:
-    """200 when the databases and the store answer, and what features cannot do without; else 503.
+    """200 when the databases and the store answer, pages follow, and what features cannot do without; else 503.
 
     Every part is named, also one that is ill and only some of the work needs.
     """
@@ -37,6 +38,8 @@ def readyz(_: HttpRequest) -> JsonResponse:
     parts = {
         **{f"database:{alias}": _database(alias) for alias in settings.DATABASES},
         "store": _store(),
+        # Without it pages that are open stand still, and what is loaded is all that is new.
+        "live": live.trouble() or "ok",
     }
     ready = all(word == "ok" for word in parts.values())
     for standing in asking.answers(asked):

@@ -5,7 +5,7 @@ for a part that is away: it is shown as away.
 
 Roles, processes, the store, the databases, when duties ran and how many facts were dropped are of the installation as a
 whole, and every reader's. What names topics is not: consumers are those of the reader's scopes, also where they are
-only counted, and what a duty or a process says went wrong is said to who may see everything.
+only counted; what a duty or a process says went wrong, and what a role has to do, is said to who may see everything.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from hbus_console.supervisor import status
 from hbus_console.supervisor.roles import SupervisedRole
 from hbus_console.supervisor.state import NOT_READY, READY
 from hbus_console.ui.formats import listed, size
+from hbus_console.ui.polling import once_a_poll
 
 #: Evidence dropped within so long is still worth saying.
 _LATELY_MS = 24 * 3600 * 1000
@@ -41,6 +42,8 @@ UNSAID = "What went wrong is said to who may see every topic."
 
 #: Of a role that lives, and whose work does not go well.
 TROUBLED = "in trouble"
+#: And of one that lives and has more to do than it can.
+BUSY = "busy"
 
 
 @dataclass(frozen=True)
@@ -296,7 +299,16 @@ def _role(role: SupervisedRole, found: Sequence[Node], unknown: str, scopes: Seq
     if silent:
         count = _count(len(alive), "node")
         return RoleStanding(name, "warn", f"{silent} silent", f"{count} alive, {silent} silent")
-    return _living(name, alive, scopes)
+    told, tone = once_a_poll(resolve(role.declared.telling)) if role.declared.telling else ("", "")
+    return _telling(_living(name, alive, scopes), told if GLOBAL in scopes else "", tone)
+
+
+def _telling(standing: RoleStanding, told: str, tone: str) -> RoleStanding:
+    """With what the role itself has to say while it lives."""
+    note = " · ".join(part for part in (standing.note, told) if part)
+    if tone and standing.tone == "ok":
+        return RoleStanding(standing.name, tone, BUSY, note)
+    return replace(standing, note=note)
 
 
 def _living(name: str, alive: Sequence[Node], scopes: Sequence[str]) -> RoleStanding:

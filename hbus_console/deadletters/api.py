@@ -14,9 +14,9 @@ from rest_framework.response import Response
 
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import SOMEWHERE, Actor, require
-from hbus_console.accounts.api_shapes import REASON
 from hbus_console.api.acts import reason_act
-from hbus_console.api.answers import FORWARD_PAGES, REFUSED, page_of, read
+from hbus_console.api.answers import FORWARD_PAGES, REFUSED, page_of, read, takes
+from hbus_console.api.bodies import ReasonBody
 from hbus_console.api.pagination import forward_page, only_page, page_size
 from hbus_console.api.views import ApiView
 from hbus_console.deadletters import groups, reading, services
@@ -91,7 +91,7 @@ _GROUPS = page_of(
     letters={"type": "integer"},
     more={"type": "boolean", "description": "More groups fit than are listed."},
 )
-_REASON = {"application/json": REASON}
+_REASON = takes(ReasonBody)
 _EDIT = {
     "application/json": {
         "type": "object",

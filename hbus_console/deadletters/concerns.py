@@ -76,9 +76,8 @@ def _dead(scopes: tuple[str, ...]) -> list[Concern]:
             incident=Incident(subscription_subject(one.topic, one.subscription), one.fingerprint),
         )
 
-    return spell(
-        list(found), line, Concern("bad", "Dead letters of further causes", "fewer of each", page, "Review all")
-    )
+    more = Concern("bad", "Dead letters of further causes", "fewer of each, or as many", page, "Review all")
+    return spell(list(found), line, more)
 
 
 def _teams(pairs: set[tuple[str, str]]) -> dict[tuple[str, str], str]:

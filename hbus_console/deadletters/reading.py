@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
+from itertools import accumulate
 from typing import Any
 
 from django.db.models import QuerySet
@@ -45,11 +47,13 @@ def page(rows: QuerySet[DeadLetter], cursor: str, size: int) -> LetterPage:
 def full_page(rows: QuerySet[DeadLetter], cursor: str, size: int) -> LetterPage:
     """Likewise with their bodies: fewer than ``size`` where these come to more than :data:`PAGE_BYTES`."""
     # The sizes alone first: they cost nothing, and 500 bodies of 16 MiB each are more than there is room for.
-    lengths = list(_after(rows, cursor).values_list("pk", Length("body"))[: size + 1])
-    chosen = [pk for pk, read in _running(lengths[:size]) if read <= PAGE_BYTES]
-    chosen = chosen or [pk for pk, _ in lengths[:1]]
-    letters = list(_ordered(DeadLetter.objects.filter(pk__in=chosen)))
-    return LetterPage(letters, _cursor(letters[-1]) if letters and len(chosen) < len(lengths) else "")
+    found = list(
+        _after(rows, cursor).annotate(_length=Length("body")).values_list("pk", "died_at", "_length")[: size + 1]
+    )
+    chosen = found[: max(1, sum(read <= PAGE_BYTES for read in accumulate(each[2] for each in found[:size])))]
+    letters = list(_ordered(DeadLetter.objects.filter(pk__in=[pk for pk, _, _ in chosen])))
+    # By what was found: some of these may be gone since, or all, and what follows is there.
+    return LetterPage(letters, _written(chosen[-1][1], chosen[-1][0]) if len(chosen) < len(found) else "")
 
 
 def exported(actor: Actor, filters: LetterFilters) -> Iterator[dict[str, Any]]:
@@ -72,14 +76,6 @@ def _each(rows: QuerySet[DeadLetter]) -> Iterator[DeadLetter]:
             return
 
 
-def _running(lengths: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Each number with the bytes up to and with it."""
-    read = 0
-    for pk, length in lengths:
-        read += length
-        yield pk, read
-
-
 def _after(rows: QuerySet[DeadLetter], cursor: str) -> QuerySet[DeadLetter]:
     return _ordered(rows.filter(cursors.beyond(_place(cursor))) if cursor else rows)
 
@@ -89,7 +85,11 @@ def _ordered(rows: QuerySet[DeadLetter]) -> QuerySet[DeadLetter]:
 
 
 def _cursor(last: DeadLetter) -> str:
-    return cursors.written(round(last.died_at.timestamp() * 1_000_000), last.pk)
+    return _written(last.died_at, last.pk)
+
+
+def _written(died_at: datetime, number: int) -> str:
+    return cursors.written(round(died_at.timestamp() * 1_000_000), number)
 
 
 def as_json(actor: Actor, letter: DeadLetter, topic: Topic | None) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What alert rules may watch of jobs: that one fails, that one does not run, and that one runs for too long.
+"""What alert rules may watch of jobs: that one fails, does not run, runs late, or runs for too long.
 
 Of a job elsewhere a slot that no ping came for is one that did not run: it is told of until a ping comes.
 """
@@ -75,14 +75,22 @@ def _count(runs: list[JobRun]) -> int:
 
 
 def _silence(case: Case) -> float | None:
-    """Seconds since the first slot that nobody has decided, or begun; below every threshold where there is none."""
+    """Seconds since the first slot that nobody decided, or was heard of; below every threshold where there is none."""
     now_s, job = case.round.now_ms / 1000, case.target.key[0]
     grace_s = case.round.once(_graces).get(job, 0)
-    looks = (_waiting, _undecided, _unheard)
+    # What runs elsewhere is claimed until a ping comes; what a worker is to do is late, which is told for itself.
+    looks = (*([_waiting] if job in case.round.once(_graces) else []), _undecided, _unheard)
     since = [
         at + grace_s for look in looks if (at := case.round.once(look).get(job)) is not None and at + grace_s <= now_s
     ]
     return now_s - min(since) if since else -1.0
+
+
+def _late(case: Case) -> float | None:
+    """Seconds since the first run was to begin that no worker has; below every threshold where there is none."""
+    job = case.target.key[0]
+    since_s = None if job in case.round.once(_graces) else case.round.once(_waiting).get(job)
+    return -1.0 if since_s is None else max(-1.0, case.round.now_ms / 1000 - since_s)
 
 
 def _missed(run: JobRun) -> bool:
@@ -183,8 +191,8 @@ KINDS = (
         name="job_silent",
         title="A job does not run",
         unit="seconds",
-        says="has a slot that nobody has begun for",
-        help="How long the first slot of a job has waited that nobody has decided, or that no worker has begun."
+        says="has a slot that nobody has decided for",
+        help="How long the first slot of a job has waited that no node has decided."
         " Of a job elsewhere: since when a ping should have come, after its grace.",
         targets=JOBS,
         measure=_silence,
@@ -196,8 +204,28 @@ KINDS = (
             DefaultRule(
                 "A job does not run",
                 120,
-                "Do a cron node and a jobs worker live? The cluster page says so. Are all workers busy? Its runs say"
-                " since when they wait. Of a job elsewhere: does its host live, and does it still ping its address?",
+                "Does a cron node live? The cluster page says so. Of a job elsewhere: does its host live, and does it"
+                " still ping its address?",
+            ),
+        ),
+    ),
+    AlertKind(
+        name="job_late",
+        title="A job runs late",
+        unit="seconds",
+        says="has a run that no worker has begun for",
+        help="How long a run of a job has waited for a worker, from when it was to begin, and for nothing else.",
+        targets=JOBS,
+        measure=_late,
+        usual=120,
+        absent="no run waits",
+        place=91,
+        defaults=(
+            DefaultRule(
+                "A job runs late",
+                120,
+                "Are all workers busy? The page of jobs says how many runs wait, and Nodes and leases what runs. Stop"
+                " what hangs, or start more workers. Does a jobs worker live at all? The cluster page says so.",
             ),
         ),
     ),

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import NamedTuple
 
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
+from engine.cron.slots.steps import RunState
 from hbus_console.jobs.feature import FEATURE
 from hbus_console.jobs.models import JobRun
 from hbus_console.registry.pages import page
@@ -16,12 +18,16 @@ from hbus_console.ui import formats
 
 #: Of a run that is said to run: its worker is dead or cut off, and nobody has found it lost yet.
 OVER, OVER_TONE = "lease over", "bad"
+#: Of a run that is decided or asked for, and that nobody has begun: rows and the API call it claimed.
+WAITS = "waits"
 #: Bars of a strip.
 STRIP = 28
 _BAR, _GAP, _HEIGHT, _LEAST = 4, 1, 18, 3
 #: The width of a day in the units of its picture, and the least width of a run.
 _DAY, _THIN = 1_440, 3
 DAY_S = 86_400
+#: Slots that are nearer to each other than this share of the picture's span leave no gap between them.
+TOUCHING = 2 * _THIN / _DAY
 
 
 def tone_of_run(state: str) -> str:
@@ -53,7 +59,8 @@ def strip(runs: Sequence[JobRun], now_us: int, over: Collection[int] = ()) -> Sa
 def _bar(run: JobRun, place: int, longest: int, now_us: int, over: bool) -> tuple[object, ...]:
     took = run.took_us(now_us)
     height = _LEAST + round((_HEIGHT - _LEAST) * (took or 0) / longest)
-    said = f"{formats.clock(run.slot * 1000)} {run.state}{f', {OVER}' if over else ''}"
+    state = WAITS if run.state == RunState.CLAIMED else run.state
+    said = f"{formats.clock(run.slot * 1000)} {state}{f', {OVER}' if over else ''}"
     if took is not None:
         said += f", {formats.duration(took)}"
     link = page("jobs:run", run.job, str(run.pk))
@@ -84,6 +91,8 @@ class DayLine:
     over: Collection[int] = ()
     #: What the picture says to who does not see it; empty: how many runs and slots are drawn.
     said: str = ""
+    #: Of the slots to come those after which others come that are not named, so often that they touch, up to the next.
+    often: Collection[int] = frozenset()
 
 
 class _Scale(NamedTuple):
@@ -102,7 +111,7 @@ def day(line: DayLine, begin_s: int, now_us: int, marks: Iterable[float] = ()) -
     ``marks`` are times that an axis names, as parts of the span.
     """
     scale = _Scale(begin_s, line.span_s)
-    drawn = [*_merged(line, scale, now_us), *_apart(line.coming, scale)]
+    drawn = [*_merged(line, scale, now_us), *_apart(line, scale)]
     now_s = now_us // 1_000_000
     now = scale.x(now_s)
     bars = format_html_join(
@@ -144,11 +153,19 @@ def _merged(line: DayLine, scale: _Scale, now_us: int) -> list[tuple[str, int, i
     return bars
 
 
-def _apart(slots: Iterable[int], scale: _Scale) -> list[tuple[str, int, int]]:
-    """Slots to come, without those that would lie on each other."""
+def _apart(line: DayLine, scale: _Scale) -> list[tuple[str, int, int]]:
+    """Slots to come. Those that would touch are one band: ticks with a gap between them would be said to be all."""
     drawn: list[tuple[str, int, int]] = []
-    for slot in slots:
+    for slot, following in zip_longest(line.coming, line.coming[1:]):
         x = scale.x(slot)
-        if x <= _DAY - _THIN and (not drawn or x >= drawn[-1][1] + 2 * _THIN):
+        if x > _DAY - _THIN:
+            continue
+        _, at, width = drawn[-1] if drawn else ("", -_DAY, 0)
+        if x < at + width + _THIN:
+            drawn[-1] = ("next often", at, x + _THIN - at)
+        else:
             drawn.append(("next", x, _THIN))
+        if slot in line.often:
+            at = drawn[-1][1]
+            drawn[-1] = ("next often", at, max(scale.x(following or slot), x + _THIN) - at)
     return drawn

@@ -11,7 +11,7 @@ from engine.core.errors import ConfigurationError, Unavailable
 from engine.cron.slots.steps import RunState
 from engine.cron.slots.store import SeenLease
 from hbus_console.cluster import probes
-from hbus_console.jobs.drawing import OVER, OVER_TONE, tone_of_run
+from hbus_console.jobs.drawing import OVER, OVER_TONE, WAITS, tone_of_run
 from hbus_console.jobs.models import Job, JobRun
 from hbus_console.ui import formats
 from hbus_console.wiring.cron import slot_store
@@ -51,6 +51,8 @@ class Leases:
         """Of a run as its row has it."""
         if run.pk in self.over:
             return RunStanding(OVER, OVER_TONE, _OVER_HINT, OVER_TONE)
+        if run.state == RunState.CLAIMED:
+            return RunStanding(WAITS, tone_of_run(run.state))
         hint = _UNKNOWN if self.trouble and run.pk in self.asked else ""
         return RunStanding(run.state, tone_of_run(run.state), hint, "warn")
 

@@ -144,6 +144,8 @@ class SlotJudge:
             self._clear_the_way(verdict, now_us)
             if verdict.beginning is Beginning.BEGUN:
                 begun = {"epoch": step.epoch, "owner": step.owner, "begun_us": now_us, "changed_us": now_us}
+                if run.attempt == 1:
+                    begun["first_late_us"] = max(0, now_us - run.due_us)
                 _write(run, state=RunState.RUNNING, waits=False, **begun)
                 JobAttempt.objects.create(
                     run=run.pk, number=run.attempt, epoch=step.epoch, owner=step.owner, begun_us=now_us

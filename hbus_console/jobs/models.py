@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.db import models
 
+from engine.core.redaction import redact_text
 from engine.core.signing import new_secret
 from engine.core.subject import Subject
 from engine.cron.expression import FoldPolicy, GapPolicy
@@ -264,6 +265,8 @@ class JobRun(models.Model):
     #: These in microseconds since the epoch, by the database's clock.
     decided_us = models.BigIntegerField()
     begun_us = models.BigIntegerField(null=True)
+    #: How long after it was to begin its first attempt did; empty before that, and in rows of before this was kept.
+    first_late_us = models.BigIntegerField(null=True)
     #: Empty as long as anything may become of it.
     ended_us = models.BigIntegerField(null=True)
     changed_us = models.BigIntegerField()
@@ -320,11 +323,16 @@ class JobRun(models.Model):
 
     @property
     def late_us(self) -> int | None:
-        """How long after it was to begin it did; ``None`` for what never did, and what a ping began beside all slots.
+        """How long after it was to begin its first attempt did; ``None`` for what never began, and what a ping began
+        beside all slots. What a further attempt waited for, the one before and the pause after it, is no lateness.
 
         Pages, the API and metrics tell this one.
         """
-        if self.begun_us is None or self.kind == JobRun.Kind.PING:
+        if self.kind == JobRun.Kind.PING:
+            return None
+        if self.first_late_us is not None:
+            return self.first_late_us
+        if self.begun_us is None or self.attempt > 1:
             return None
         return max(0, self.begun_us - self.due_us)
 
@@ -336,6 +344,11 @@ class JobRun(models.Model):
     def subject(self) -> Subject:
         """As others speak of it."""
         return run_subject(self.job, self.pk)
+
+    @property
+    def shown_owner(self) -> str:
+        """Who began it, or where it runs, as anybody may see it: rows of before have that as it was typed."""
+        return redact_text(self.owner)
 
     @property
     def node_wanted(self) -> str:
@@ -378,8 +391,14 @@ class LogPiece(models.Model):
     run = models.BigIntegerField()
     seq = models.PositiveBigIntegerField()
     attempt = models.PositiveIntegerField()
+    #: When the last of it came, and the first; 0: of a release that did not tell.
     at_us = models.BigIntegerField()
+    since_us = models.BigIntegerField(default=0)
     text = models.TextField()
+    #: What of the log was left out before it: how much, and since when that had come; up to when this did.
+    left_bytes = models.PositiveBigIntegerField(default=0)
+    left_lines = models.PositiveBigIntegerField(default=0)
+    left_since_us = models.BigIntegerField(default=0)
     #: Up to which byte of the attempt's file this reaches: who ships the rest of it goes on there.
     upto = models.PositiveBigIntegerField(default=0)
 

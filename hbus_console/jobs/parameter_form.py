@@ -37,7 +37,10 @@ class ParameterField:
 
 
 def parameter_fields(schema: Mapping[str, Any] | None, values: Mapping[str, Any]) -> list[ParameterField] | None:
-    """The inputs for ``schema`` filled with ``values``; ``None`` where a form cannot ask for what it says."""
+    """The inputs for ``schema`` filled with ``values``; ``None`` where a form cannot ask for what it says.
+
+    Both as they may be seen: a mask in them is filled in by nobody.
+    """
     properties = (schema or {}).get("properties")
     if not isinstance(properties, Mapping) or not 0 < len(properties) <= MOST_FIELDS:
         return None
@@ -85,12 +88,14 @@ def _field(name: str, schema: Any, value: Any, required: bool, root: Mapping[str
     kind = _kind(schema)
     if kind not in _KINDS or (value is not None and not isinstance(value, str | int | float | bool)):
         return None
+    value = schema.get("default") if value is None else value
     # Also what is called secret elsewhere alone, by another version.
     secret = value == MASK or is_secret(name, schema, root)
-    value = schema.get("default") if value is None else value
     options = tuple(str(each) for each in schema.get("enum", ()))
     shown = "" if value is None or secret else str(value)
-    if kind == "boolean" and required:
+    if secret or MASK in options:
+        options = ()
+    elif kind == "boolean" and required:
         shown = "on" if value else ""
     elif kind == "boolean":
         # A box that is not ticked would say no where nobody said anything.

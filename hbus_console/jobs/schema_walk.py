@@ -42,14 +42,16 @@ class TooMuch(Exception):
 
 
 class Steps:
-    """How many schemas may still be looked at. Not thread-safe: one a walk, or a few after one another."""
+    """How many schemas may still be looked at, and values by them. Not thread-safe: one a walk, or a few after one
+    another.
+    """
 
     def __init__(self, most: int) -> None:
         self._left = most
 
-    def take(self) -> None:
-        """One step. Raises :class:`TooMuch` when none is left."""
-        self._left -= 1
+    def take(self, some: int = 1) -> None:
+        """One step, or ``some``. Raises :class:`TooMuch` when there are not as many left."""
+        self._left -= some
         if self._left < 0:
             raise TooMuch
 
@@ -75,6 +77,16 @@ class Spoken:
     def of(cls, schema: Any, root: Schema, steps: Steps) -> Spoken:
         """What speaks about the value of which ``schema``, a part of ``root``, is."""
         return cls(parts(root, schema), References(root), steps)
+
+    @property
+    def nodes(self) -> list[Schema]:
+        """The parts of the schema that speak about it."""
+        return [node for node, _ in self._places]
+
+    @property
+    def names(self) -> list[str]:
+        """The members that have a schema of their own."""
+        return list(self._by_name())
 
     def member(self, name: str) -> Spoken:
         """What speaks about the member ``name`` of the value."""

@@ -2,43 +2,23 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from engine.core.errors import BadInput
 from engine.core.redaction import looks_like_key, redact_text
+from engine.core.secret_names import hints as _hints
+from engine.core.secret_names import tells as _tells
 from hbus_console.jobs.schema_walk import Schema, Spoken, Steps, TooMuch
+from hbus_console.schemas.json_schema import Place
 
 #: In place of a value that is not to be seen.
 MASK = "•••"
-#: Parts of names that say so where no schema does, without what words are joined by.
-_SECRET_NAMES = (
-    "password",
-    "passwd",
-    "passphrase",
-    "passcode",
-    "pwd",
-    "secret",
-    "token",
-    "apikey",
-    "accesskey",
-    "accountkey",
-    "encryptionkey",
-    "masterkey",
-    "privatekey",
-    "signingkey",
-    "credential",
-    "authorization",
-)
-#: Words of the names of single values that say so: parts of other words do not, and what they head has its own names.
-_SECRET_WORDS = frozenset({"auth", "bearer", "cookie", "cvc", "cvv", "otp", "pass"})
 #: What says how a value beside it is called, and that value, in small letters: ``{"name": "DB_PASSWORD", "value": …}``.
 _LABELS, _LABELLED = frozenset({"name", "key"}), frozenset({"value", "values"})
 _COMPOUND = ("object", "array")
 #: Of what is not there: null is a value that may be secret.
 _ABSENT = object()
-_WORD = re.compile(r"[A-Z]*[a-z]+|[A-Z]+|[0-9]+")
 #: Names of secrets and of much else (a partition's key, a port): they say so together with a value that looks like one.
 _NAMES_OF_MUCH, _ARGUMENTS_OF_MUCH = frozenset({"key", "keys"}), frozenset({"-k", "-p", "--key"})
 #: Headers that say what is asked for or sent, in small letters: these may be seen.
@@ -66,10 +46,10 @@ def looked_through(parameters: Mapping[str, Any], *schemas: Schema, most: int = 
     steps = Steps(most)
     shown: Any = parameters
     for root in schemas or [{}]:
-        shown = _shown("", shown, Spoken.of(root, root, steps))
+        shown = shown_value("", shown, Spoken.of(root, root, steps))
         if shown == MASK:
             return dict.fromkeys(parameters, MASK)
-    return dict(_without_credentials(shown))
+    return dict(without_credentials(shown))
 
 
 def shown_options(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -77,6 +57,36 @@ def shown_options(options: Mapping[str, Any]) -> dict[str, Any]:
     shows these alone: no list of telling names is ever whole. Nor is there one of arguments that tell.
     """
     return {name: _shown_option(name, value) for name, value in masked(options).items()}
+
+
+def shown_value(name: str, value: Any, spoken: Spoken) -> Any:
+    """A ``value`` that is called so, and that is ``spoken`` about, as it may be seen, but for what is secret by its
+    form: see :func:`without_credentials`, which asks no schema.
+    """
+    if _says_so(name, spoken) or (_hints(name) and not isinstance(value, Mapping | list)):
+        return MASK
+    if isinstance(value, Mapping):
+        told = any(_tells(label) or _hints(label) for label in _labels(value).values() if isinstance(label, str))
+        return {
+            key: MASK if told and key.lower() in _LABELLED else shown_value(key, each, spoken.member(key))
+            for key, each in value.items()
+        }
+    if name.lower() in _NAMES_OF_MUCH and isinstance(value, str) and looks_like_key(value):
+        return MASK
+    if isinstance(value, list):
+        return [
+            MASK if _is_argument(value, n) else shown_value(name, each, spoken.items()) for n, each in enumerate(value)
+        ]
+    return value
+
+
+def without_credentials(value: Any) -> Any:
+    """``value`` without the texts that look like a credential, at any depth."""
+    if isinstance(value, Mapping):
+        return {key: without_credentials(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [without_credentials(each) for each in value]
+    return MASK if isinstance(value, str) and redact_text(value) != value else value
 
 
 def is_secret(name: str, schema: Schema, root: Schema | None = None) -> bool:
@@ -100,16 +110,21 @@ def hidden_in(value: Any, shown: Any) -> Iterator[Any]:
             yield from hidden_in(each, seen)
 
 
-def masks_in(value: Any, at: str = "") -> list[str]:
+def masks_in(value: Any) -> list[str]:
     """Where masks stand in it, at whatever depth."""
+    return [".".join(map(str, place)) for place in mask_places(value)]
+
+
+def mask_places(value: Any, at: Place = ()) -> list[Place]:
+    """The same, for a schema to tell them apart: a name may hold a dot."""
     if value == MASK:
         return [at]
-    inner: Iterable[tuple[Any, Any]] = ()
+    inner: Iterable[tuple[str | int, Any]] = ()
     if isinstance(value, Mapping):
         inner = value.items()
     elif isinstance(value, list):
         inner = enumerate(value)
-    return [found for name, each in inner for found in masks_in(each, f"{at}.{name}" if at else str(name))]
+    return [found for step, each in inner for found in mask_places(each, (*at, step))]
 
 
 def restored(
@@ -143,32 +158,8 @@ def _says_so(name: str, spoken: Spoken) -> bool:
     return _tells(name) or spoken.says_secret
 
 
-def _shown(name: str, value: Any, spoken: Spoken) -> Any:
-    if _says_so(name, spoken) or (_hints(name) and not isinstance(value, Mapping | list)):
-        return MASK
-    if isinstance(value, Mapping):
-        told = any(_tells(label) or _hints(label) for label in _labels(value).values() if isinstance(label, str))
-        return {
-            key: MASK if told and key.lower() in _LABELLED else _shown(key, each, spoken.member(key))
-            for key, each in value.items()
-        }
-    if name.lower() in _NAMES_OF_MUCH and isinstance(value, str) and looks_like_key(value):
-        return MASK
-    if isinstance(value, list):
-        return [MASK if _is_argument(value, n) else _shown(name, each, spoken.items()) for n, each in enumerate(value)]
-    return value
-
-
 def _labels(value: Mapping[str, Any]) -> dict[str, Any]:
     return {key: each for key, each in value.items() if key.lower() in _LABELS}
-
-
-def _without_credentials(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _without_credentials(each) for key, each in value.items()}
-    if isinstance(value, list):
-        return [_without_credentials(each) for each in value]
-    return MASK if isinstance(value, str) and redact_text(value) != value else value
 
 
 def _is_argument(values: Sequence[Any], n: int) -> bool:
@@ -210,12 +201,3 @@ def _restored(typed: Any, known: Any, hidden: Any, at: str) -> Any:
 
 def _are(kind: type, *values: Any) -> bool:
     return all(isinstance(each, kind) for each in values)
-
-
-def _tells(name: str) -> bool:
-    plain = "".join(letter for letter in name.lower() if letter.isalnum())
-    return any(part in plain for part in _SECRET_NAMES)
-
-
-def _hints(name: str) -> bool:
-    return any(word.lower() in _SECRET_WORDS for word in _WORD.findall(name))

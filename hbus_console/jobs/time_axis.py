@@ -36,12 +36,20 @@ def ticks(first: date, days: int, wall: Zone) -> list[AxisMark]:
 
 def axis(marks: Sequence[AxisMark]) -> SafeString:
     """Their names, in a line."""
-    apart = -(-(len(marks) - 1) // _NARROW) or 1
+    last = len(marks) - 1
+    apart = -(-last // _NARROW) or 1
+    # One at the end is named in any case: as far from the others as they are from each other, or without the nearest.
+    ends = anchor(marks[-1].share) == "at-end"
+    if ends and last % apart and last % (apart + 1) == 0:
+        apart += 1
+    kept = {place for place in range(0, last + 1, apart) if not ends or last - place >= apart} | (
+        {last} if ends else set()
+    )
     names = format_html_join(
         "",
         '<text x="{}%" y="12" class="{}{}">{}</text>',
         (
-            (percent(mark.share), anchor(mark.share), "" if place % apart else " kept", mark.name)
+            (percent(mark.share), anchor(mark.share), " kept" if place in kept else "", mark.name)
             for place, mark in enumerate(marks)
         ),
     )

@@ -94,14 +94,16 @@ def peek(
     start_ms: int | None = None,
     end_ms: int | None = None,
     size: int = PAGE,
+    carrier: str = "",
 ) -> Scan:
     """The newest messages of a topic, or those after ``cursor``, as they lie in its log: those that were stored from
-    ``start_ms`` on and before ``end_ms``. Nothing is consumed.
+    ``start_ms`` on and before ``end_ms``. Nothing is consumed. ``carrier``: one that it moves away from.
 
     Raises ``UnknownTopic``, ``Forbidden``, ``BadInput`` for a transport that cannot be browsed, ``Unavailable``.
     """
-    topic = _browsable(actor, name)
-    page = bus.admin(topic.transport).browse(name, after=cursor or _before(end_ms), limit=size, newest_first=True)
+    topic = _browsable(actor, name, carrier)
+    transport = carrier or topic.transport
+    page = bus.admin(transport).browse(name, after=cursor or _before(end_ms), limit=size, newest_first=True)
     rules = MaskingRules.of(topic)
     within = list(takewhile(lambda stored: start_ms is None or stored.at_ms >= start_ms, page.entries))
     entries = [_seen(stored, rules) for stored in within]
@@ -165,12 +167,13 @@ def _before(end_ms: int | None) -> str:
     return f"@{end_ms - 1}" if end_ms is not None else ""
 
 
-def _browsable(actor: Actor, name: str) -> Topic:
+def _browsable(actor: Actor, name: str, carrier: str = "") -> Topic:
     require(actor, PAYLOAD_READ, name)
     topic = lookup.topic(name)
-    if not bus.transport(topic.transport).capabilities.browse:
+    transport = bus.transport(carrier or topic.transport)
+    if not transport.capabilities.browse:
         raise BadInput(
-            f"{name} is carried by {bus.transport(topic.transport).name}, which shows no message twice.",
+            f"{name} is carried by {transport.name}, which shows no message twice.",
             remedy="Search the ledger instead.",
             field="topic",
         )

@@ -10,7 +10,7 @@ PAYLOAD_REVEAL = Act("payload.reveal", Role.GOVERNOR, "reveal masked fields", ab
 
 FEATURE = Feature(
     name="messages",
-    offers=("models",),
+    offers=("became", "checking", "models"),
     menu=(MenuEntry("messages", "Messages", "outline/message", "messages:search", "m", "Bus", 40),),
     pages=(Mount("messages/", "hbus_console.messages.urls"),),
     api=("hbus_console.messages.api",),

@@ -11,12 +11,11 @@ from itertools import takewhile
 
 from django.db.models import F, Max
 
-from hbus_console.messages.models import LagSample
+from hbus_console.messages.models import FINE_MS, LagSample
 
 DAY_MS = 24 * 3_600_000
 #: An hour of 4,000 subscriptions; two days of 86.
 FINE_ROWS = 3_000_000
-FINE_MS = 2 * DAY_MS
 #: Two weeks of 496 subscriptions in steps of five minutes, of 4,000 in steps of 45.
 COARSE_ROWS = 2_000_000
 COARSE_MS = 14 * DAY_MS

@@ -36,6 +36,8 @@ _NEVER = ("lost", "cancelled")
 _clock = SystemClock()
 #: A message with more events than this shows the first ones and says how many there are.
 MOST_EVENTS = 500
+#: How often what was redriven is followed when it dies again.
+MOST_REDRIVES = 10
 #: Effects, conversation and same-key neighbours shown; the lists link to a search for the rest.
 MOST_EFFECTS = 20
 MOST_NEIGHBOURS = 100
@@ -73,6 +75,8 @@ class Life:
     effects: list[LedgerMessage] = field(default_factory=list)
     #: What happened to the copies that were redriven from it, by their id.
     copies: dict[str, list[LedgerEvent]] = field(default_factory=dict)
+    #: Of those that died and were redriven again: as which, by their id.
+    redriven_on: dict[str, str] = field(default_factory=dict)
     #: The stack traces of its failed attempts, by their ids.
     stacks: dict[str, str] = field(default_factory=dict)
     #: The topic's subscriptions, also those that have not handled it yet.
@@ -374,5 +378,14 @@ def _relate(found: Life, seen: Q) -> None:
         found.cause = causes.order_by("-published_ms", "-pk").first()
     found.effects = list(rows.filter(causation_id=found.message_id).order_by("published_ms", "pk")[: MOST_EFFECTS + 1])
     copies = {letter.redriven_as for letter in found.letters if letter.redriven_as}
-    for event in _events_of(copies, found.topic_name, found.source)[:MOST_EVENTS]:
-        found.copies.setdefault(event.message_id, []).append(event)
+    # A copy is for one subscription alone, and so dies once at most.
+    for _ in range(MOST_REDRIVES):
+        for event in _events_of(copies, found.topic_name, found.source)[:MOST_EVENTS]:
+            found.copies.setdefault(event.message_id, []).append(event)
+        died = {id_ for id_ in copies if any(event.kind == "dead" for event in found.copies.get(id_, ()))}
+        if not died:
+            break
+        letters = DeadLetter.objects.filter(topic=found.topic_name, source=found.source, message_id__in=died)
+        further = dict(letters.exclude(redriven_as="").values_list("message_id", "redriven_as"))
+        found.redriven_on |= further
+        copies = set(further.values())

@@ -272,8 +272,12 @@ class Flow(models.Model):
         return subject_of(self.topic, self.subscription)
 
 
+#: Samples older than this are folded into coarse ones, so that two weeks stay as fast to draw as a day.
+FINE_MS = 2 * 24 * 3_600_000
+
+
 class FlowSample(Flow):
-    """In ten seconds. Old ones are folded, see :mod:`hbus_console.messages.retention`."""
+    """In ten seconds. Those beyond :data:`FINE_MS` are folded, see :mod:`hbus_console.messages.retention`."""
 
     BUCKET_S = 10
 

@@ -10,14 +10,12 @@ from hbus_console.evidence.router import LEDGER
 from hbus_console.evidence.totals import MOST_OF_A_ROW, total
 from hbus_console.messages import lag_history
 from hbus_console.messages.lag_history import LagHistory
-from hbus_console.messages.models import FlowRollup, FlowSample, LedgerEvent, LedgerMessage, LedgerStack
+from hbus_console.messages.models import FINE_MS, FlowRollup, FlowSample, LedgerEvent, LedgerMessage, LedgerStack
 from hbus_console.messages.reach import id_ends
 
 DAY_MS = 24 * 3_600_000
 #: Samples are kept so long.
 SAMPLES_MS = 14 * DAY_MS
-#: Samples older than this are folded into coarse ones, so that two weeks stay as fast to draw as a day.
-FINE_MS = 2 * DAY_MS
 COARSE_MS = 300_000
 #: A stack trace is kept so much longer than the attempts that were made when it was told last.
 STACKS_LATE_MS = 3_600_000

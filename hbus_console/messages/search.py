@@ -64,8 +64,13 @@ class Query:
         return bool(self.id or self.key or self.correlation)
 
     @property
+    def is_narrowed(self) -> bool:
+        """Whether it is about a part of the messages only, whatever is asked about them."""
+        return bool(self.is_exact or self.topic or self.type)
+
+    @property
     def is_empty(self) -> bool:
-        return not (self.is_exact or self.topic or self.type or self.repeated or self.became)
+        return not (self.is_narrowed or self.repeated or self.became)
 
     @property
     def happening(self) -> Happening | None:

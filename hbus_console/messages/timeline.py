@@ -11,7 +11,7 @@ from engine.bus.fact_kinds import BUS_KINDS
 from engine.core.fact_kinds import Tone
 from hbus_console.audit.models import AuditEntry
 from hbus_console.deadletters.models import DeadLetter
-from hbus_console.messages.message_trace import Life
+from hbus_console.messages.message_trace import MOST_REDRIVES, Life
 from hbus_console.messages.models import LedgerEvent
 from hbus_console.messages.outcomes import outcomes
 from hbus_console.operations.models import UNDECIDED
@@ -232,9 +232,33 @@ def _reveal(entry: AuditEntry) -> Moment:
     )
 
 
+def last_copy(life: Life, letter: DeadLetter) -> tuple[str, int]:
+    """The last of the copies that were redriven one from the other, and how many there are."""
+    copy, number = letter.redriven_as, 1
+    while (further := life.redriven_on.get(copy)) and number < MOST_REDRIVES:
+        copy, number = further, number + 1
+    return copy, number
+
+
+def end_of(life: Life, letter: DeadLetter) -> str:
+    """How a letter that was redriven ended in the end: ``settled``, ``dead``, or empty where it has not."""
+    copy, _ = last_copy(life, letter)
+    return next((event.kind for event in life.copies.get(copy, ()) if event.kind in ("settled", "dead")), "")
+
+
 def _fate(life: Life, letter: DeadLetter) -> str:
-    """What became of a redriven copy."""
-    events = life.copies.get(letter.redriven_as, [])
+    """What became of a redriven copy, and of those that were redriven from it."""
+    copy, number = last_copy(life, letter)
+    if number > 1:
+        died = (
+            "it died again" if number == 2 else f"it and {counted(number - 2, 'further copy', 'further copies')} died"
+        )
+        return f"{died}, and was redriven as {copy}: {_fate_of(life, letter, copy)}"
+    return _fate_of(life, letter, copy)
+
+
+def _fate_of(life: Life, letter: DeadLetter, copy: str) -> str:
+    events = life.copies.get(copy, [])
     for event in events:
         if event.kind == "settled":
             spent = f" in {duration(event.duration_us)}" if event.duration_us else ""

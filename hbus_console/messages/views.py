@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
@@ -30,7 +30,7 @@ from hbus_console.messages.message_trace import MOST_NEIGHBOURS, Life, NotYet, c
 from hbus_console.messages.models import LedgerMessage
 from hbus_console.messages.reach import reach
 from hbus_console.messages.reveal import Revealed
-from hbus_console.messages.timeline import Moment, moments, who
+from hbus_console.messages.timeline import Moment, end_of, moments, who
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics.models import Topic
 from hbus_console.ui.curl import CurlRequest
@@ -112,7 +112,7 @@ def _only_in_log(request: HttpRequest, message_id: str) -> dict[str, Any]:
     """A page of a message that no evidence tells of (yet): whether it is stored its topic's log says, where one is
     named."""
     topic = request.GET.get("topic", "")
-    found = in_log.look(actor(request), topic, message_id) if topic else None
+    found = in_log.look(actor(request), topic, message_id, request.GET.get("source", "")) if topic else None
     return {"nav": "messages", "message_id": message_id, "in_log": found}
 
 
@@ -281,11 +281,19 @@ def _badges(found: Life) -> Iterator[tuple[str, str]]:
     elif found.topic is not None:
         yield "neutral", "nobody subscribes"
     if redriven:
-        yield "act", "redriven"
+        yield _redriven(found, redriven)
     if discarded:
         yield "act", "discarded"
     if found.envelope is not None and found.envelope.hbusreplay == "redrive":
         yield "act", "redriven copy"
+
+
+def _redriven(found: Life, letters: Sequence[DeadLetter]) -> tuple[str, str]:
+    """What became in the end of the copies: what it died of may be over long since."""
+    ends = {end_of(found, letter) for letter in letters}
+    if ends == {"settled"}:
+        return "ok", "redriven, settled"
+    return ("bad", "redriven, dead again") if "dead" in ends else ("act", "redriven")
 
 
 def _ended(found: Life) -> tuple[str, str] | None:

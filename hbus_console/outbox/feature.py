@@ -6,7 +6,7 @@ from hbus_console.registry.declaration import Feature
 
 FEATURE = Feature(
     name="outbox",
-    offers=("services", "inbox"),
+    offers=("inbox", "models", "services"),
     audit_words={
         "outbox.retry": "offered refused messages again to",
     },

@@ -104,9 +104,13 @@ class OutboxRelay:
 
     def _land(self, turn: _Turn) -> None:
         """Book what has come of all flights that are over."""
-        for carrier in [each for each in self._flights if self._at.is_over(each)]:
-            _book(self._flights.pop(carrier).answers, turn)
-        for error in self._at.failures():
+        failed: list[BaseException] = []
+        for carrier in self._at.over():
+            # Booked first: where the database fails, it is booked by the next tick, and nothing goes there before.
+            _book(self._flights[carrier].answers, turn)
+            del self._flights[carrier]
+            failed += self._at.take(carrier)
+        for error in failed:
             if not isinstance(error, HbusError):
                 raise error
 

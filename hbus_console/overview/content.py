@@ -55,7 +55,7 @@ def _figures(stand: Standing, dead: dict[str, int], past: History, now_ms: int) 
     series, whole = past.series, past.whole
     total = stand.now.total
     first = series.first_attempt
-    first_attempt = "nothing settled yet" if first is None else f"{share(first)} at first attempt"
+    first_attempt = "nothing settled in this time" if first is None else f"{share(first)} at first attempt"
     return [
         Figure(
             key="published",

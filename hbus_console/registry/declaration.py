@@ -106,6 +106,11 @@ class ProcessRole:
     unneeded: Dotted = ""
     #: What a page says of it then: "there is no job".
     unneeded_words: str = ""
+    #: ``tell() -> tuple[str, str]``: of a role that lives, what else is to be said to who sees every namespace, and its
+    #: tone, which everybody sees (empty: none).
+    telling: Dotted = ""
+    #: What a sentence calls one of it: "No worker for jobs is alive"; empty: its name.
+    words: str = ""
     #: Its place in the starting order, the smallest first.
     place: int = 50
 

@@ -19,7 +19,7 @@ from engine.bus.errors import MalformedEnvelope, PublishRefused
 from engine.bus.facts import Fact, batches
 from engine.bus.message import Message
 from engine.bus.subjects import MESSAGE, message_subject, subject_of
-from engine.bus.transport import Admin, Stored
+from engine.bus.transport import Admin, Page, Stored
 from engine.core.clock import Clock, SystemClock, to_datetime
 from engine.core.error_text import shortened
 from engine.core.errors import BadInput
@@ -213,8 +213,9 @@ def _walk(topic: Topic, wanted: Selection, after: str) -> Iterator[Found]:
     cursor = after or wanted.after or (f"@{wanted.from_ms}" if wanted.from_ms else "")
     while True:
         page = admin.browse(topic.name, after=cursor, limit=PAGE)
+        beyond = _beyond(admin, wanted, page)
         for stored in page.entries:
-            if stored.at_ms > wanted.to_ms:
+            if stored.at_ms > wanted.to_ms or stored.position == beyond:
                 return
             if stored.at_ms >= wanted.from_ms:
                 yield Found(stored, _decoded(stored))
@@ -223,6 +224,15 @@ def _walk(topic: Topic, wanted: Selection, after: str) -> Iterator[Found]:
         if not page.next_position:
             return
         cursor = page.next_position
+
+
+def _beyond(admin: Admin, wanted: Selection, page: Page) -> str:
+    """Where a page is past the last message of the range: retention may have taken that one, and a replay of a release
+    before knows no instant of it. Asked once the page is there: what it took before that is not in it."""
+    if not wanted.until or any(stored.position == wanted.until for stored in page.entries):
+        return ""
+    first = admin.browse(wanted.topic, after=wanted.until, limit=1).entries
+    return first[0].position if first else ""
 
 
 def _decoded(stored: Stored) -> Message | None:

@@ -33,6 +33,8 @@ _WEIGHING = frozenset({"const", "contains", "enum", "not", "unevaluatedItems", "
 
 #: Where a value lies in a payload: names, and places in lists.
 Place = tuple[str | int, ...]
+#: Whether a sentence about the value at a place may name this one, which its schema allows.
+Quotes = Callable[[Place, Any], bool]
 
 
 class CompiledSchema:
@@ -47,8 +49,11 @@ class CompiledSchema:
     def uri(self) -> str:
         return self._uri
 
-    def problem(self, payload: object) -> tuple[str, str] | None:
-        """``(field, sentence)`` of the first fault: ``("guests[0].name", "guests[0].name is required")``."""
+    def problem(self, payload: object, quotes: Quotes | None = None) -> tuple[str, str] | None:
+        """``(field, sentence)`` of the first fault: ``("guests[0].name", "guests[0].name is required")``.
+
+        ``quotes``: whether a sentence may name the value that would fit there; without it may always.
+        """
         if excess := self._effort.excess(payload):
             return "", f"it {excess}"
         if self._validator.is_valid(payload):
@@ -59,17 +64,21 @@ class CompiledSchema:
         try:
             self._validator.validate(payload)
         except jsonschema_rs.ValidationError as error:
-            return _fault(error)
+            return _fault(error, quotes)
         return None
 
-    def problem_beside(self, payload: object, unknown: Collection[Place]) -> tuple[str, str] | None:
+    def problem_beside(
+        self, payload: object, unknown: Collection[Place], quotes: Quotes | None = None
+    ) -> tuple[str, str] | None:
         """:meth:`problem` of a payload with stand-ins at the places ``unknown``, whose values nobody here may learn of.
 
         A rule about a stand-in, or one that cannot be judged without its value, is taken for kept.
         """
         if excess := self._effort.excess(payload, MOST_TOLD):
             return "", f"it {excess}"
-        return next((_fault(error) for error in self._validator.iter_errors(payload) if _tells(error, unknown)), None)
+        return next(
+            (_fault(error, quotes) for error in self._validator.iter_errors(payload) if _tells(error, unknown)), None
+        )
 
     def problems(self, payload: object, limit: int = 20) -> list[tuple[str, str]]:
         """Every fault as in :meth:`problem`, up to ``limit`` of them, for an editor that marks them all; of a payload
@@ -137,9 +146,23 @@ def _schema_fault(error: Exception) -> str:
     return f"This is not a valid schema: {words_of(error).splitlines()[0]}."
 
 
-def _fault(error: jsonschema_rs.ValidationError) -> tuple[str, str]:
-    field = _field(error)
-    return field, f"{field or 'it'} {_sentence(error)}"
+def _fault(error: jsonschema_rs.ValidationError, quotes: Quotes | None = None) -> tuple[str, str]:
+    field, at = _field(error), tuple(error.instance_path)
+    named = _named(error)
+    sentence = (
+        _sentence(error)
+        if quotes is None or all(quotes(at, each) for each in named)
+        else "is not what its schema allows"
+    )
+    return field, f"{field or 'it'} {sentence}"
+
+
+def _named(error: jsonschema_rs.ValidationError) -> list[Any]:
+    """The values that its sentence would name."""
+    detail = error.kind.as_dict()
+    if error.kind.name == "enum":
+        return list(detail["options"])
+    return [detail["expected_value"]] if error.kind.name == "const" else []
 
 
 def _tells(error: jsonschema_rs.ValidationError, unknown: Collection[Place]) -> bool:

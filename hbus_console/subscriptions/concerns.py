@@ -43,16 +43,20 @@ def seen(look: Look) -> frozenset[Pair]:
 
 def _breakers(look: Look) -> list[Concern]:
     found = open_breakers(list(look.once(seen)))
+
+    def meanwhile(row: Pair) -> str:
+        return "one message is being tried" if found[row].state == "probing" else "nothing is delivered meanwhile"
+
     return spell(
         sorted(found),
         lambda row: Concern(
             "bad",
             f"The breaker of {row[1]} on {row[0]} is open",
-            "nothing is delivered meanwhile",
+            meanwhile(row),
             reverse("subscriptions:detail", args=row),
             "Open",
             incident=Incident(subscription_subject(*row), _cause(row[1], found[row])),
-            aside="the breaker is open, nothing is delivered meanwhile",
+            aside=f"the breaker is open, {meanwhile(row)}",
         ),
         Concern("bad", "Further breakers are open", "", reverse("subscriptions:list"), "See all"),
     )

@@ -99,7 +99,8 @@ def unpack(source: Path, folder: Path) -> Manifest:
             while rest := whole.read(_CHUNK):
                 if rest.strip(b"\0"):
                     raise tarfile.ReadError("something was appended to it")
-            return manifest
+            _refuse_appended(source, whole.tell())
+        return manifest
     except FileNotFoundError:
         raise BadInput(f"There is no file {source}.", field="file") from None
     except (tarfile.TarError, EOFError, OSError, msgspec.MsgspecError) as error:
@@ -108,6 +109,15 @@ def unpack(source: Path, folder: Path) -> Manifest:
             remedy="Take another copy of it.",
             field="file",
         ) from error
+
+
+def _refuse_appended(source: Path, size: int) -> None:
+    """Raise ``ReadError`` where more follows than ``size`` bytes were packed into: gzip passes over zeros there."""
+    with source.open("rb") as file:
+        file.seek(-4, os.SEEK_END)
+        # A gzip ends with how much is in it.
+        if int.from_bytes(file.read(), "little") != size % 2**32:
+            raise tarfile.ReadError("something was appended to it")
 
 
 def _manifest(packed: tarfile.TarFile) -> Manifest:

@@ -84,7 +84,8 @@ def nsqd_answers(at: Installation, slot: int, pid: int) -> str:
 
 
 def web_answers(at: Installation, slot: int, pid: int) -> str:
-    """``/readyz`` answers 200. It is deaf when ``/healthz``, which asks nobody else, has no answer either."""
+    """``/readyz`` answers 200. It is deaf when ``/healthz``, which asks nobody else, has no answer either, and when its
+    live pages stand still though all that they are read from answers."""
     try:
         status, body = _asked(at, "/readyz")
     except (OSError, http.client.HTTPException) as error:
@@ -100,7 +101,9 @@ def web_answers(at: Installation, slot: int, pid: int) -> str:
         parts = msgspec.json.decode(body)["parts"]
     except (msgspec.DecodeError, KeyError, TypeError):
         return f"/readyz answered {status}"
-    return ", ".join(f"{part} {word}" for part, word in parts.items() if word != "ok")
+    ill = [part for part, word in parts.items() if word != "ok"]
+    said = ", ".join(f"{part} {parts[part]}" for part in ill)
+    return Deaf(said) if ill == ["live"] else said
 
 
 def _asked(at: Installation, path: str) -> tuple[int, bytes]:

@@ -18,7 +18,6 @@ from hbus_console.topics.feature import TOPIC_GOVERN
 from hbus_console.topics.models import Topic
 from hbus_console.topics.services import moving
 from hbus_console.topics.services.topic_rules import carrier_of
-from hbus_console.traffic.standing import Backlog
 from hbus_console.ui.formats import counted
 from hbus_console.wiring import bus
 
@@ -95,7 +94,8 @@ class Move:
         if old == to:
             old = row.leaving
         groups = _groups(row)
-        backlog = Backlog.of(moving.lag_there(old, row.name, group) for group in groups)
+        lags = [moving.lag_there(old, row.name, group) for group in groups]
+        unknown = sum(lag.waiting is None for lag in lags)
         warnings = [
             f"Publishing goes to {to} at once; {old} is read beside it until it is empty and quiet.",
             f"Then what {old} holds of it is removed, also what was kept for replay. The ledger keeps its evidence.",
@@ -104,11 +104,12 @@ class Move:
         if moving.lacks_priorities(row, to):
             warnings.append(f"Priorities of {row.name} are switched off, and stay so until somebody switches them on.")
         warnings += moving.told_of_lacks(row, to)
-        unsettled = counted(backlog.known, "unsettled delivery", "unsettled deliveries")
-        least = "at least " if backlog.unknown else ""
+        known = sum((lag.waiting or 0) + lag.in_flight + lag.retrying + lag.parked for lag in lags)
+        unsettled = counted(known, "unsettled delivery", "unsettled deliveries")
+        least = "at least " if unknown else ""
         scanned = f"{old} has {least}{unsettled} of {counted(len(groups), 'subscription')}"
-        if backlog.unknown:
-            scanned += f"; of {backlog.unknown:,} it cannot tell how many"
+        if unknown:
+            scanned += f"; of {unknown:,} it cannot tell how many"
         return Plan(None, warnings=warnings, scanned=scanned)
 
     def look(self, task: Task, limit: int) -> Do:

@@ -101,7 +101,11 @@ def _still(going: list[SubscriptionRow]) -> tuple[str, str] | None:
         which = (
             f"The breaker of {_names(tripped)} is" if len(tripped) == 1 else f"The breakers of {_names(tripped)} are"
         )
-        return f"{which} open: nothing is delivered meanwhile.", "bad"
+        trying = [row for row in tripped if row.breaker == "probing"]
+        if trying == tripped:
+            return f"{which} open: one message {'' if len(tripped) == 1 else 'of each '}is being tried.", "bad"
+        but = f", but for one message of {_names(trying)} that is being tried" if trying else ""
+        return f"{which} open: nothing is delivered meanwhile{but}.", "bad"
     if any(row.served is None for row in going):
         return "The store cannot be asked: nobody knows whether its readers keep up.", "warn"
     return None

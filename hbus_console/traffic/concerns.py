@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Set
 
+from django.db.models import Q
 from django.urls import reverse
 
 from engine.bus.subjects import subscription_subject
@@ -17,7 +18,8 @@ from hbus_console.traffic.standing import NOT_KNOWN, lag, stand
 from hbus_console.ui.concern import Concern, Incident, Look, at, spell
 from hbus_console.ui.formats import duration, num
 
-#: A message that waits longer than this behind a subscription that is not paused means somebody should look.
+#: A message that waits longer than this behind a subscription that nobody has paused means somebody should look.
+#: Where nothing needs anybody the overview says that none has.
 WAITS_TOO_LONG_MS = 5 * 60 * 1000
 
 
@@ -37,9 +39,9 @@ def _late(look: Look, late: list[LagNow]) -> list[Concern]:
     if not late:
         return []
     held = set(
-        Subscription.objects.filter(scopes_q(look.scopes, "topic__name"), paused=True).values_list(
-            "topic__name", "group"
-        )
+        Subscription.objects.filter(
+            Q(paused=True) | Q(topic__paused=True), scopes_q(look.scopes, "topic__name")
+        ).values_list("topic__name", "group")
     )
     late = [line for line in late if (line.topic, line.subscription) not in held]
     late.sort(key=lambda line: line.oldest_ms or 0)

@@ -18,8 +18,7 @@ from engine.core.clock import SystemClock
 from engine.core.subject import Subject
 from hbus_console.evidence.router import LEDGER
 from hbus_console.evidence.totals import mass
-from hbus_console.messages.models import Flow, FlowRollup, FlowSample, LagSample
-from hbus_console.messages.retention import FINE_MS
+from hbus_console.messages.models import FINE_MS, Flow, FlowRollup, FlowSample, LagSample
 from hbus_console.topics.scopes import topic_filter
 
 BUCKET_MS = FlowSample.BUCKET_S * 1000

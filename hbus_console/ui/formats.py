@@ -123,9 +123,13 @@ def exact(value: Any) -> SafeString | str:
     moment = instant(value)
     if moment is None:
         return NOTHING
-    return format_html(
-        '<time datetime="{}">{}</time>', moment.isoformat(timespec="milliseconds"), moment.strftime("%Y-%m-%d %H:%M:%S")
-    )
+    return format_html('<time datetime="{}">{}</time>', moment.isoformat(timespec="milliseconds"), exact_text(moment))
+
+
+def exact_text(value: Any) -> str:
+    """The same where there is no markup."""
+    moment = instant(value)
+    return NOTHING if moment is None else f"{moment:%Y-%m-%d %H:%M:%S}"
 
 
 def duration(value_us: Any) -> str:

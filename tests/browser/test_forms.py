@@ -122,6 +122,20 @@ def test_an_act_whose_outcome_nobody_knows_can_be_sent_as_a_new_one(page: Page) 
     assert len(set(keys)) == len(keys) == 2
 
 
+def test_an_act_that_may_still_come_can_be_sent_again_under_its_key(page: Page) -> None:
+    keys = keys_sent(page, lambda route, number: route.abort() if number == 1 else route.continue_())
+    page.route("**/audit/posted/**", lambda route: route.fulfill(json={"state": "not come", "location": ""}))
+    fill(page, "Slow desk")
+    send(page)
+    expect(page.locator("#new [data-said]")).to_contain_text(
+        "sent again as it is, it is not done twice", timeout=BACK_MS
+    )
+    send(page)
+    expect(page.locator(".said")).to_contain_text("Slow desk can now own")
+    assert len(keys) == 2
+    assert len(set(keys)) == 1
+
+
 @pytest.mark.parametrize("state", ["unknown", "nothing"])
 def test_what_hbus_refuses_under_the_same_key_is_said_in_its_words(page: Page, state: str) -> None:
     why = "The first request with this key was not answered."

@@ -81,9 +81,9 @@ def test_no_time_on_the_axis_of_a_day_lies_on_another_at_any_hour(
 def test_a_simulation_has_the_times_of_its_span_and_none_lies_on_another(
     console: Console, new_page: Callable[..., Watched], viewport: dict[str, int]
 ) -> None:
-    page = new_page(viewport=viewport)
+    watched = new_page(viewport=viewport)
     for days in (1, 2, 3, 8, 16, 31):
-        page.open(f"/jobs/simulation/?begin=2027-03-25&zone=Europe/Lisbon&days={days}")
+        page = watched.open(f"/jobs/simulation/?begin=2027-03-25&zone=Europe/Lisbon&days={days}")
         names = page.locator(".day .hours text:visible")
         assert names.count() >= 3, days
         assert page.evaluate(TOUCHING) == [], days

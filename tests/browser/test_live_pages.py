@@ -317,3 +317,53 @@ def test_a_page_that_hung_once_is_read_again_soon(console: Console, new_page: Ca
     read(hung)
     tell(page, ["topic:anything"])
     asked(page, held, 3).continue_()
+
+
+def hear(page: Page, at_ms: int, of_ms: int, figure: str) -> None:
+    """The stream tells of a look that began at ``of_ms`` and had ended at ``at_ms``."""
+    standing = {"texts": {"published": figure}, "stale": "", "changed": [], "of": of_ms}
+    said = {"say": "standing", "id": at_ms, "standing": standing, "age": 0}
+    page.evaluate("said => window.told.onmessage({ data: said })", said)
+
+
+def began(page: Page) -> int:
+    return int(page.locator("body").get_attribute("data-began") or "0")
+
+
+def test_a_page_that_hears_nothing_of_a_stream_that_is_open_says_that_it_is_behind(
+    console: Console, new_page: Callable[..., Watched]
+) -> None:
+    page = new_page().page
+    page.add_init_script(HEAR_THE_TEST)
+    page.clock.install()
+    page.goto(f"{console.url}/")
+    indicator = page.locator("[data-live-indicator]")
+    # What it hears of at its beginning is a look from before: of a poller that stands still, for example.
+    hear(page, began(page) - 7 * 60_000, began(page) - 7 * 60_000, "99999")
+    expect(indicator).to_contain_text("Live")
+    expect(page.locator("[data-live=published]")).not_to_have_text("99999")
+    for _ in range(21):
+        page.clock.run_for(1_000)
+    expect(indicator).to_contain_text("Behind")
+    assert re.search(r"Nothing was heard since [\d:]+ of what changes", indicator.get_attribute("title") or "")
+    day_ms = 86_400_000
+    hear(page, began(page) + day_ms, began(page) - 1, "88888")
+    expect(indicator).to_contain_text("Live")
+    expect(page.locator("[data-live=published]")).not_to_have_text("88888")
+    hear(page, began(page) + day_ms, began(page) + day_ms, "77777")
+    expect(page.locator("[data-live=published]")).to_have_text("77777")
+
+
+def test_a_stream_that_hangs_on_its_way_is_tried_anew(console: Console, new_page: Callable[..., Watched]) -> None:
+    page = new_page().page
+    # Then each page has a stream of its own, and the test sees what it asks for.
+    page.add_init_script("delete window.SharedWorker")
+    page.clock.install()
+    held: list[Route] = []
+    page.route("**/live/**", lambda route: held.append(route))  # noqa: PLW0108 - a builtin takes no mark
+    page.goto(f"{console.url}/new-topic/")
+    expect(page.locator("[data-live-indicator]")).to_contain_text("Not live")
+    page.clock.run_for(15_000)
+    assert len(held) == 1
+    with page.expect_request("**/live/**"):
+        page.clock.run_for(8_000)

@@ -1,4 +1,7 @@
-"""``DATABASE_URL`` leads to a real PostgreSQL: tables of both aliases, a first administrator, writes through each."""
+"""``DATABASE_URL`` leads to a real PostgreSQL: tables of both aliases, a first administrator, writes through each.
+
+And what may wait for another's lock there, where SQLite's readers wait for nobody.
+"""
 
 from __future__ import annotations
 
@@ -36,6 +39,39 @@ print(json.dumps({
 }))
 """
 
+_WAIT = """
+import json
+from django.db import DatabaseError, connection, connections, transaction
+from hbus_console.audit.models import AuditEntry
+from hbus_console.database import is_away
+from hbus_console.ui import live
+
+found = {}
+
+def wait():
+    found["bound"] = bound()
+    try:
+        AuditEntry.objects.count()
+    except DatabaseError as error:
+        found["away"] = is_away(error)
+    finally:
+        connections.close_all()
+
+def bound():
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW statement_timeout")
+        return cursor.fetchone()[0]
+
+live.STATEMENT_S = 0.5
+hub = live.Hub()
+with transaction.atomic():
+    with connection.cursor() as cursor:
+        cursor.execute(f"LOCK TABLE {AuditEntry._meta.db_table} IN ACCESS EXCLUSIVE MODE")
+    hub._thread.submit(wait).result(30)
+connection.close()
+print(json.dumps({**found, "others": bound()}))
+"""
+
 
 @pytest.fixture(scope="module")
 def postgres() -> Iterator[RealPostgres]:
@@ -70,3 +106,10 @@ def test_one_database_serves_both_aliases(installation: RunningInstallation) -> 
         "audited": 1,
         "samples": 3,
     }
+
+
+def test_a_look_of_live_pages_waits_for_no_lock_for_ever(installation: RunningInstallation) -> None:
+    assert installation.manage("prepare").returncode == 0
+    told = installation.manage("shell", "--no-imports", "-c", _WAIT)
+    assert told.returncode == 0, told.stderr
+    assert json.loads(told.stdout) == {"bound": "500ms", "away": True, "others": "0"}

@@ -162,8 +162,8 @@ PLAN = (
         "due-a-second-early",
         "A delayed message is never early: it comes a second before.",
         "engine/bus/lua/claim.lua",
-        "places = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', now, 'LIMIT', 0, limit)",
-        "places = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', now, 'LIMIT', 0, limit)\nnow = now + 1000",
+        "redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'WITHSCORES'",
+        "redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now + 1000, 'WITHSCORES'",
         ("tests/engine/bus/test_delays.py",),
     ),
     Mutant(

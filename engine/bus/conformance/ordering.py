@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from itertools import count
+from typing import Any
 
 import pytest
 
@@ -13,7 +15,8 @@ from engine.bus.conformance.promises import keeps, needs
 from engine.bus.conformance.running import House, Recorder, running, until
 from engine.bus.context import Context
 from engine.bus.message import Message
-from engine.bus.transport import Transport
+from engine.bus.partitions import Partitioned, PartitionedReceiver, partition_of
+from engine.bus.transport import Delivery, Transport
 
 PARTITIONS = 4
 KEYS = 7
@@ -103,3 +106,54 @@ class OrderingConformance(TransportTests):
             until(lambda: len(ordered.facts.of("settled")) >= total, between=lambda: pass_time(0.05))
         assert journal.by_key == {f"k{key}": list(range(key, total, KEYS)) for key in range(KEYS)}
         assert journal.together == []
+
+    @keeps("K42")
+    def test_what_is_handed_over_while_a_read_is_under_way_is_not_overtaken_by_what_it_brings(
+        self, ordered: House, pass_time: PassTime, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        leaving, staying = (
+            next(key for n in count() if partition_of(key := f"k{n}", "", PARTITIONS) == partition)
+            for partition in (PARTITIONS - 1, 0)
+        )
+        came, go_on = threading.Event(), threading.Event()
+        assert isinstance(ordered.transport, Partitioned)
+        make = ordered.transport.partitioned_receiver
+
+        def make_late(topic: str, group: str, **more: Any) -> PartitionedReceiver:
+            """Of consumer one: the read that brings number 2 has its answer, and is late in looking at it."""
+            made = make(topic, group, **more)
+            receive = made.receive
+
+            def receive_late(limit: int, wait_s: float) -> list[Delivery]:
+                deliveries = receive(limit, wait_s)
+                if any(b'"n":2}' in delivery.body for delivery in deliveries) and not came.is_set():
+                    came.set()
+                    assert go_on.wait(PATIENCE_S)
+                return deliveries
+
+            if more["consumer"] == "one":
+                monkeypatch.setattr(made, "receive", receive_late)
+            return made
+
+        monkeypatch.setattr(ordered.transport, "partitioned_receiver", make_late)
+        journal = Journal()
+        journal.hold[101] = threading.Event()
+        one = ordered.consumer(journal, name="one", ordering="key", concurrency=1)
+        with running(one):
+            # It has handled one, and reads ahead; another keeps its only thread.
+            ordered.publish(100, key=staying)
+            ordered.facts.wait_for("settled")
+            ordered.publish(101, key=staying)
+            journal.wait_for(2)
+            for number in range(2):
+                ordered.publish(number, key=leaving)
+            until(lambda: one.status().queued == 2)
+            ordered.publish(2, key=leaving)
+            assert came.wait(PATIENCE_S)
+            with running(ordered.consumer(journal, name="two", ordering="key")):
+                until(lambda: len(ordered.facts.of("released")) == 2, between=lambda: pass_time(0.05))
+                journal.hold[101].set()
+                ordered.facts.wait_for("settled", 2)
+                go_on.set()
+                until(lambda: len(journal.by_key[leaving]) == 3, between=lambda: pass_time(0.05))
+        assert journal.by_key[leaving] == [0, 1, 2]

@@ -55,6 +55,7 @@ PROMISES = {
     "K39": "A store and a consumer killed at one moment lose nothing that was confirmed",
     "K40": "An answer that was lost, of any verb, loses nothing, does nothing twice, and keeps each key's order",
     "K41": "A decision about a parked key ends the parking that it was made about, and no later one",
+    "K42": "What goes back while a read is under way is not overtaken by what that read brings",
 }
 
 #: What a test may ask for, and how to see that a transport has it; else a field of :class:`Capabilities`.

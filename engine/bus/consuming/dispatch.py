@@ -155,8 +155,17 @@ class Dispatcher(Protocol):
     in order again, by :meth:`Settler.set_aside <engine.bus.consuming.settler.Settler.set_aside>`.
     """
 
+    def begin_read(self, wait_s: float) -> bool:
+        """The reader is about to ask; ``False`` when it must not yet, after that many (real) seconds: what the read
+        brought would have to go back."""
+        ...
+
     def offer(self, batch: Sequence[InFlight]) -> Sequence[InFlight]:
         """Add what was read, in order; returns what must go back."""
+        ...
+
+    def refuse(self, batch: Sequence[InFlight]) -> Sequence[InFlight]:
+        """What was read goes back unseen; returns it."""
         ...
 
     def take(self) -> InFlight | None:
@@ -215,6 +224,12 @@ class FifoDispatcher:
     def __init__(self) -> None:
         self._queue: SimpleQueue[InFlight | None] = SimpleQueue()
         self.take = self._queue.get
+
+    def begin_read(self, wait_s: float) -> bool:
+        return True
+
+    def refuse(self, batch: Sequence[InFlight]) -> Sequence[InFlight]:
+        return batch
 
     def offer(self, batch: Sequence[InFlight]) -> Sequence[InFlight]:
         put = self._queue.put

@@ -32,8 +32,9 @@ class KeyedDispatcher:
 
     A lane is never more than :data:`LANE_AHEAD` ahead of the store: it stands until decisions are confirmed.
 
-    The store alone puts messages back in order. So while one of a lane is on its way there, and while its key is
-    parked, whatever is read of it has to go back too, under the verdict ``PARK``.
+    The store alone puts messages back in order. So what a read brings of a lane of which something was on its way there
+    at any moment since the read began goes back too, under the verdict ``PARK``: the store may have answered the read
+    before it had that back, and the reader before this process. So does what is read of a parked key.
     """
 
     def __init__(self, clock: Clock, *, is_parked: Callable[[int, str], bool], pass_on: bool = False) -> None:
@@ -46,11 +47,15 @@ class KeyedDispatcher:
         self._bytes = 0
         #: How many of a lane are on their way back.
         self._returning: Counter[Lane] = Counter()
+        #: Lanes of which something was, at some moment since the last read began.
+        self._unsure: set[Lane] = set()
+        #: Told when all of a lane is back.
+        self._is_back = threading.Condition(self._lock)
         #: How many of a lane were handled and are not confirmed.
         self._ahead: Counter[Lane] = Counter()
         #: Those that wait for that.
         self._standing: set[Lane] = set()
-        #: Called when one begins to.
+        #: Called when one begins to, and when the reader waits.
         self.hurry: Callable[[], None] = lambda: None
         self._ready: SimpleQueue[InFlight | None] = SimpleQueue()
         self._later: list[tuple[float, int, InFlight]] = []
@@ -58,6 +63,15 @@ class KeyedDispatcher:
         self._changed = threading.Event()
         self._closed = threading.Event()
         self.take = self._ready.get
+
+    def begin_read(self, wait_s: float) -> bool:
+        with self._lock:
+            if self._returning and not self._all_back():
+                self.hurry()
+                if not self._is_back.wait_for(self._all_back, wait_s):
+                    return False
+            self._unsure = set(self._returning)
+        return True
 
     def offer(self, batch: Sequence[InFlight]) -> Sequence[InFlight]:
         by_lane: dict[Lane, list[InFlight]] = defaultdict(list)
@@ -71,7 +85,7 @@ class KeyedDispatcher:
         aside: list[InFlight] = []
         with self._lock:
             for lane, followers in by_lane.items():
-                if lane in self._returning or self._is_parked(*lane):
+                if lane in self._unsure or self._is_parked(*lane):
                     for held in followers:
                         self._return(held)
                     aside += followers
@@ -83,6 +97,15 @@ class KeyedDispatcher:
                     self._lanes[lane] = waiting = deque(followers)
                     self._go_on(lane, waiting)
         return aside
+
+    def refuse(self, batch: Sequence[InFlight]) -> Sequence[InFlight]:
+        for held in batch:
+            if key := _key_of(held):
+                held.key, held.lane = key, (held.delivery.partition, key)
+        with self._lock:
+            for held in batch:
+                self._return(held)
+        return batch
 
     def done(self, held: InFlight) -> None:
         lane, lanes = held.lane, self._lanes
@@ -129,6 +152,7 @@ class KeyedDispatcher:
                     self._returning[lane] -= 1
                     if not self._returning[lane]:
                         del self._returning[lane]
+                        self._is_back.notify_all()
                 else:
                     self._count_ahead(lane, -1)
                     if lane in self._standing:
@@ -232,6 +256,11 @@ class KeyedDispatcher:
         if held.lane is not None and not held.returning:
             held.returning = True
             self._returning[held.lane] += 1
+            self._unsure.add(held.lane)
+
+    def _all_back(self) -> bool:
+        # What comes of a parked key goes back whenever it comes: nobody need wait for it.
+        return all(self._is_parked(*lane) for lane in self._returning)
 
 
 def _size(deliveries: Iterable[InFlight]) -> int:

@@ -130,7 +130,7 @@ class Reader:
                 self._clock.wait(self._scope.stop, IDLE_S)
                 return
             room = 1 if probing else room
-        if not room:
+        if not room or not self._dispatcher.begin_read(IDLE_S):
             return
         sent, losses = self._clock.monotonic(), self._scope.in_flight.losses
         crowded = self._dispatcher.crowded()
@@ -182,7 +182,7 @@ class Reader:
         # It may have opened while the read was on its way.
         shut = self._breaker is not None and not self._breaker.closed and not probing
         if self._scope.stop.is_set() or self.paused or shut:
-            self._settler.release(fresh)
+            self._settler.release(self._dispatcher.refuse(fresh))
         elif aside := self._dispatcher.offer(fresh):
             self._settler.set_aside(aside)
 

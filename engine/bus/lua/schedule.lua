@@ -2,8 +2,8 @@
 -- KEYS[1]  waiting: sorted set, member place (topic, source and id of a message), score due time in epoch ms
 -- KEYS[2]  moving: sorted set of those being published now, score the end of the mover's claim
 -- KEYS[3]  entries: hash, place -> entry, which begins with the digest of the message and a NUL
--- KEYS[4]  cancelled (see cancel.lua)
--- KEYS[5…] one per idempotency key: string "<digest> <message id>", expires with its window. Until then the message is
+-- KEYS[4]  cancelled (see cancel.lua)   KEYS[5]  lane of the topic (see aside.lua)
+-- KEYS[6…] one per idempotency key: string "<digest> <message id>", expires with its window. Until then the message is
 --          not kept again, not even under its own id: it may have been published, or cancelled, since.
 -- ARGV[1]  '1' to look for what a release without places kept, or ''
 -- ARGV[2…] per message: place, id, due_ms, entry, index of its idempotency key in KEYS or 0, digest, window_ms, index of
@@ -41,7 +41,7 @@ for at = 2, #ARGV, 8 do
     end
   end
   if result == 'ok' and kept then
-    result = 'kept ' .. (redis.call('ZSCORE', KEYS[1], place) or due)
+    result = 'kept ' .. (redis.call('ZSCORE', KEYS[1], place) or redis.call('ZSCORE', KEYS[5], place) or due)
   elseif result == 'ok' then
     redis.call('HSET', KEYS[3], place, entry)
     redis.call('ZADD', KEYS[1], due, place)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
-from engine.core.clock import to_rfc3339
 from engine.cron.slots.job import JobPolicy
 from engine.cron.slots.steps import RunRow, RunState
 
@@ -33,5 +33,6 @@ def overdue(row: RunRow, policy: JobPolicy, now_s: float, held: str = "") -> Ove
         return Overdue(RunState.FAILED, f"{NO_END} {policy.timeout_s:,.0f} s")
     if now_s - row.slot <= policy.grace_s:
         return None
-    why = f"{NO_PING} {to_rfc3339(round(row.slot + policy.grace_s) * 1_000).replace('.000', '')}"
+    until = datetime.fromtimestamp(round(row.slot + policy.grace_s), UTC)
+    why = f"{NO_PING} {until:%Y-%m-%d %H:%M:%S} UTC"
     return Overdue(RunState.SKIPPED, f"{held}; {why}") if held else Overdue(RunState.ABANDONED, why)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from typing import Any
 
-from django.db.models import Count, Q
+from django.db.models import Case, Count, IntegerField, Q, When
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
@@ -15,6 +15,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from engine.core.errors import BadInput
 from engine.core.numbers import whole
+from hbus_console import cursors
 from hbus_console.access.acts import VIEW, Role
 from hbus_console.access.permissions import GLOBAL, Actor, allows
 from hbus_console.access.scopes import valid_role
@@ -27,7 +28,7 @@ from hbus_console.registry.acts import acts
 from hbus_console.ui.formats import listed
 from hbus_console.ui.pages import tell_done
 
-#: Users a page shows.
+#: Users a page shows, and tokens of each list on it.
 PAGE = 100
 #: Choices for a token's life, in days.
 LIVES = ((7, "a week"), (30, "30 days"), (90, "90 days"), (365, "a year"))
@@ -40,7 +41,9 @@ def access(request: HttpRequest) -> HttpResponse:
     manages = allows(who, ACCESS_MANAGE)
     users, next_user = _users(request.GET.get("cursor", "")) if manages else ([], "")
     living = Q(revoked_at__isnull=True, expires_at__gt=datetime.now(UTC))
-    others = living & ~Q(user_id=who.user_id)
+    own, others = Q(user_id=who.user_id), living & ~Q(user_id=who.user_id)
+    tokens, more_tokens = _tokens(own, request.GET.get("tokens", ""))
+    others_tokens, more_others = _tokens(others, request.GET.get("others", "")) if manages else ([], "")
     return render(
         request,
         "accounts/access.html",
@@ -51,8 +54,12 @@ def access(request: HttpRequest) -> HttpResponse:
             "next_user": next_user,
             "people": User.objects.filter(is_active=True).count() if manages else 0,
             "programs": ApiToken.objects.filter(living).count() if manages else 0,
-            "tokens": _tokens(Q(user_id=who.user_id)),
-            "others_tokens": _tokens(others) if manages else [],
+            "tokens": tokens,
+            "more_tokens": more_tokens,
+            "own_tokens": ApiToken.objects.filter(own).count(),
+            "own_living": ApiToken.objects.filter(own, living).count(),
+            "others_tokens": others_tokens,
+            "more_others": more_others,
             "others_living": ApiToken.objects.filter(others).count() if manages else 0,
             "roles": [(role, _adds(role)) for role in Role],
         },
@@ -105,12 +112,20 @@ def _users(after: str) -> tuple[Sequence[User], str]:
     return found[:PAGE], found[PAGE - 1].username if len(found) > PAGE else ""
 
 
-def _tokens(which: Q) -> list[tuple[ApiToken, str]]:
-    """Tokens with the word for their state, the living first."""
+def _tokens(which: Q, after: str) -> tuple[list[tuple[ApiToken, str]], str]:
+    """Tokens with the word for their state, the living first and then the newest; and where to go on from.
+
+    The database puts the living first: an old one that can still be used is never behind a hundred that cannot.
+    """
     now = datetime.now(UTC)
-    rows = ApiToken.objects.filter(which).select_related("user").order_by("-pk")[:PAGE]
-    told = [(token, _state(token, now)) for token in rows]
-    return sorted(told, key=lambda row: not is_live(row[0], now))
+    ended = Case(When(revoked_at__isnull=True, expires_at__gt=now, then=0), default=1, output_field=IntegerField())
+    rows = ApiToken.objects.filter(which).select_related("user").annotate(ended=ended).order_by("ended", "-pk")
+    if after:
+        group, number = cursors.read(after, 2)
+        rows = rows.filter(cursors.beyond({"ended": group, "-pk": number}))
+    shown, tail = cursors.cut(list(rows[: PAGE + 1]), PAGE)
+    told: list[tuple[ApiToken, str]] = [(token, _state(token, now)) for token in shown]
+    return told, cursors.written(int(not is_live(tail, now)), tail.pk) if tail else ""
 
 
 def _state(token: ApiToken, now: datetime) -> str:

@@ -45,6 +45,11 @@ class Preview:
     threshold: str
 
     @property
+    def measured(self) -> int:
+        """Of how many it is known whether it would fire."""
+        return self.watched - self.unknown - self.paused
+
+    @property
     def more(self) -> int:
         """How many that would fire are not spelled out."""
         return self.fires - sum(line.fires for line in self.lines)

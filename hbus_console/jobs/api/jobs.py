@@ -21,6 +21,7 @@ from hbus_console.api.query import PAGE_SIZE
 from hbus_console.api.revisions import CONDITIONAL, TAGGED, RevisedView
 from hbus_console.api.views import ApiView
 from hbus_console.jobs.api import bodies, shapes
+from hbus_console.jobs.api.again import JobsView
 from hbus_console.jobs.known import coming
 from hbus_console.jobs.models import Job
 from hbus_console.jobs.services import jobs
@@ -47,7 +48,7 @@ def _visible(actor: Actor, request: Request) -> QuerySet[Job]:
     return found_jobs(actor, read_filters(JobFilters, asked))
 
 
-class Jobs(ApiView):
+class Jobs(JobsView):
     @extend_schema(
         operation_id="jobs_list",
         summary="Jobs",
@@ -77,7 +78,7 @@ class Jobs(ApiView):
         return Response(shapes.job(made, self.actor), status=status.HTTP_201_CREATED)
 
 
-class OneJob(RevisedView):
+class OneJob(JobsView, RevisedView):
     @extend_schema(
         operation_id="jobs_read",
         summary="One job",
@@ -126,6 +127,7 @@ PauseJob = reason_act(
     tag="jobs",
     gives=answers(shapes.JobOut),
     shown=shapes.job,
+    base=JobsView,
 )
 ResumeJob = reason_act(
     jobs.resume_job,
@@ -134,6 +136,7 @@ ResumeJob = reason_act(
     tag="jobs",
     gives=answers(shapes.JobOut),
     shown=shapes.job,
+    base=JobsView,
 )
 
 
@@ -151,7 +154,7 @@ class Versions(ApiView):
         return self.page(rows, lambda row: shapes.version(row, self.actor, secrecy))
 
 
-class Restore(ApiView):
+class Restore(JobsView):
     @extend_schema(
         operation_id="jobs_restore",
         summary="Make a job what it was in a version, as a new one",

@@ -20,6 +20,7 @@ from hbus_console.api.answers import PAGES, REFUSED, answers, described, page_of
 from hbus_console.api.idempotency import Repeat
 from hbus_console.api.views import ApiView
 from hbus_console.jobs.api import bodies, shapes
+from hbus_console.jobs.api.again import JobsView
 from hbus_console.jobs.models import JobAttempt, JobRun, JobVersion, LogPiece
 from hbus_console.jobs.narrowing import narrowed
 from hbus_console.jobs.services import triggering
@@ -34,7 +35,7 @@ _FILTERS = [
 ]
 
 
-class TriggerJob(ApiView):
+class TriggerJob(JobsView):
     @extend_schema(
         operation_id="jobs_trigger",
         summary="Have a job run now",
@@ -141,6 +142,7 @@ CancelRun = reason_act(
     tag="jobs",
     gives=answers(shapes.RunOut),
     shown=lambda run: _shown([run])[0],
+    base=JobsView,
 )
 
 
@@ -153,6 +155,7 @@ ReleaseLease = reason_act(
     tag="jobs",
     gives=answers(shapes.RunOut),
     shown=lambda run: _shown([run])[0],
+    base=JobsView,
     repeated=Repeat.KNOWN_BY_ITS_EFFECT,
 )
 
@@ -180,4 +183,4 @@ def _shown(rows: Iterable[JobRun], who: Actor = ANONYMOUS) -> list[dict[str, Any
 
 
 def _piece(row: LogPiece) -> dict[str, Any]:
-    return plain(shapes.LogOut(row.seq, row.attempt, shapes.moment(row.at_us), row.text))
+    return plain(shapes.LogOut(row.seq, row.attempt, shapes.moment(row.at_us), row.text, row.left_bytes))

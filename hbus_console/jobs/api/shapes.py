@@ -15,8 +15,7 @@ from hbus_console.api.drafts import answer, answered
 from hbus_console.jobs.models import Job, JobAttempt, JobRun, JobVersion
 from hbus_console.jobs.services.draft import SETTINGS, snapshot
 from hbus_console.jobs.services.secrecy import Secrecy, secrecy_of
-from hbus_console.jobs.services.secrets import shown_to
-from hbus_console.jobs.services.work import schema_of
+from hbus_console.jobs.services.secrets import schema_for, shown_to
 from hbus_console.jobs.unseen import asked
 
 JobOut = answer(
@@ -61,8 +60,8 @@ class RunOut(msgspec.Struct):
     """A run. ``part`` is empty where it does the whole of its slot, else a shard (``3/8``, from 0) or a node
     (``@web-1``). ``slot`` is its planned instant, or when it was triggered, or pinged beside all slots; ``epoch`` that
     of the worker that began it last, under which alone anything may be written of it. ``late_s`` is counted from when
-    it was to begin: its slot, or the very moment at which it was triggered, or later by its jitter or by the pause
-    before an attempt. ``asked_by``, ``asked_why`` and ``key`` are those of a manual one, or why a ping stands beside
+    it was to begin (its slot, or the very moment at which it was triggered, or later by its jitter) to the beginning of
+    its first attempt. ``asked_by``, ``asked_why`` and ``key`` are those of a manual one, or why a ping stands beside
     the slots, and its ``rid``; ``parameters`` are null where the job's own are meant, and masked where they are secret.
     """
 
@@ -127,26 +126,30 @@ class ForesightOut(msgspec.Struct):
 
 
 class LogOut(msgspec.Struct):
-    """A piece of a log: some lines. What is missing between two ``seq`` was left out, for the log is bounded."""
+    """A piece of a log: some lines. Numbers grow and leave some out, for pieces are joined later on. A log is bounded:
+    so many bytes of it were left out before this piece.
+    """
 
     seq: int
     attempt: int
     at: datetime
     text: str
+    left_out_bytes: int
 
 
 def job(row: Job, who: Actor | None = None, secrecy: Secrecy | None = None) -> dict[str, Any]:
     """A job, as ``who`` may see it; without one as anybody may who may look at it. ``secrecy``: where it is known."""
     known = snapshot(row)
-    shown = shown_to(who or ANONYMOUS, row.name, known, secrecy or secrecy_of(row.name))
-    schema = schema_of(known)
+    secrecy = secrecy or secrecy_of(row.name)
+    who = who or ANONYMOUS
+    shown = shown_to(who, row.name, known, secrecy)
     settings = {
         **answered(SETTINGS, row),
-        **{name: shown[name] for name in ("parameters", "options", "target", "after")},
+        **{name: shown[name] for name in ("parameters", "parameters_schema", "options", "target", "after")},
     }
     told = {
         "contact": row.team.contact if row.team else None,
-        "schema": schema,
+        "schema": schema_for(who, row.name, known, secrecy),
         "revision": row.version,
     }
     return plain(JobOut(**settings, **told, **fields_of(row, JobOut, *settings, *told)))
@@ -167,6 +170,7 @@ def run(row: JobRun, who: Actor, secrecy: Secrecy, settings: Mapping[str, Any] |
     why = asked(who, row)
     told: dict[str, Any] = {
         "subject": str(row.subject),
+        "owner": row.shown_owner,
         "slot": to_rfc3339(row.slot * 1000),
         "decided_at": moment(row.decided_us),
         "begun_at": moment(row.begun_us),

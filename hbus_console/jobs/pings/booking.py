@@ -15,10 +15,12 @@ from engine.cron.facts import begun_fact, ended_fact
 from engine.cron.slots.steps import Offer, RunRow, RunState
 from engine.cron.slots.watching import NO_END, Overdue, overdue
 from hbus_console.jobs.following import open_followers
+from hbus_console.jobs.kinds.elsewhere import LONGEST_TARGET
 from hbus_console.jobs.known import policy_of
 from hbus_console.jobs.models import FormerJob, Job, JobRun
 from hbus_console.jobs.pings.expected import come_since, missed_run, waiting_run, why_none
 from hbus_console.jobs.pings.ping import Ping, PingWord
+from hbus_console.jobs.services.secrets import shown_target
 from hbus_console.jobs.services.triggering import offer_soon
 from hbus_console.ui import formats
 from hbus_console.wiring import store
@@ -71,7 +73,7 @@ class PingBooking:
             return running
         run = run or self._beside()
         self._write(run, state=RunState.RUNNING, begun_us=self.now_us)
-        self.facts.append(begun_fact(run.job, _clock, store.node_name(), run.late_us or 0))
+        self.facts.append(begun_fact(run.job, _clock, store.node_name(), run.late_us))
         return run
 
     def _end(self, bound: JobRun | None) -> JobRun:
@@ -192,7 +194,9 @@ class PingBooking:
         return formats.duration(self.now_us - run.slot * 1_000_000)
 
     def _write(self, run: JobRun, **columns: object) -> None:
-        written = {**columns, "owner": self.job.target, "changed_us": self.now_us}
+        # The row is evidence, for all who may see the job.
+        where = shown_target({"kind": self.job.kind, "target": self.job.target})[:LONGEST_TARGET]
+        written = {**columns, "owner": where, "changed_us": self.now_us}
         # What nothing but a log made is no run that could go on.
         if self.ping.rid and self.ping.word is not PingWord.LOG:
             written["key"] = self.ping.rid

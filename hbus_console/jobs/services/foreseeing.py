@@ -10,6 +10,7 @@ from engine.cron.slots.overlap import judged_overlap
 from engine.cron.slots.steps import Beginning, RunRow, RunState
 from hbus_console.access.permissions import Actor, require
 from hbus_console.cluster.services import living
+from hbus_console.jobs.busy import room_for
 from hbus_console.jobs.columns import Division
 from hbus_console.jobs.feature import JOB_EDIT, JOB_RUN
 from hbus_console.jobs.following import followers_seen
@@ -21,7 +22,7 @@ from hbus_console.jobs.part_words import part_words
 from hbus_console.jobs.rights import actor_named, words_of_identity
 from hbus_console.jobs.services.draft import snapshot
 from hbus_console.jobs.services.jobs import job
-from hbus_console.jobs.services.secrets import sees_whole, shown_target
+from hbus_console.jobs.services.secrets import target_for
 from hbus_console.jobs.services.triggering import (
     Trigger,
     checked_parameters,
@@ -35,6 +36,8 @@ from hbus_console.nodes.stamps import of_role
 from hbus_console.ui.formats import counted
 
 _BEFORE_ANY_NUMBER = 2**62
+#: How that begins what a run is told that nothing hinders.
+_AT_ONCE = "at once"
 
 
 @dataclass(frozen=True)
@@ -57,12 +60,12 @@ def foresee(actor: Actor, name: str, asked: Trigger) -> list[Foresight]:
         refuse_another(actor, known[0], asked)
         return [Foresight("the key", f"has made run {known[0].pk} already: nothing new would run", "warn")]
     checked_parameters(row, asked.parameters)
-    return [*_work(actor, row), *_parts(row, asked.part), *_way(row, asked.part), *_then(actor, row)]
+    way = list(_way(row, asked.part))
+    return [*_work(actor, row), *_parts(row, asked.part), *_with_room(row, asked.part, way), *_then(actor, row)]
 
 
 def _work(actor: Actor, row: Job) -> Iterator[Foresight]:
-    target = row.target if sees_whole(actor, row.name, snapshot(row)) else shown_target(snapshot(row))
-    yield Foresight("does", f"{KINDS[row.kind].words}: {target}")
+    yield Foresight("does", f"{KINDS[row.kind].words}: {target_for(actor, row.name, snapshot(row))}")
     try:
         acting = actor_named(row.acts_as)
         KINDS[row.kind].check(acting, spec_of(snapshot(row)))
@@ -109,6 +112,19 @@ def _way(row: Job, only: str) -> Iterator[Foresight]:
     yield Foresight("stopped after", f"{row.timeout_s:,} s" if row.timeout_s else "never: it has all the time it takes")
     if row.attempts > 1:
         yield Foresight("tried", f"up to {counted(row.attempts, 'time')}")
+
+
+def _with_room(row: Job, only: str, way: list[Foresight]) -> Iterator[Foresight]:
+    """What nothing of its job hinders begins at once only where a worker is free."""
+    try:
+        full = room_for(wanted_parts(row, only))
+    except Unavailable:
+        full = ""
+    for each in way:
+        if full and each.label == "begins" and each.said.startswith(_AT_ONCE):
+            yield replace(each, said=full + each.said.removeprefix(_AT_ONCE), tone="warn")
+        else:
+            yield each
 
 
 def _meets(row: Job, only: str, others: list[JobRun]) -> Iterator[Foresight]:

@@ -30,6 +30,7 @@ from hbus_console.jobs.services.secrets import (
     refuse_carrying,
     shown_settings,
     with_known,
+    written_of,
 )
 from hbus_console.jobs.services.work import WORK_SETTINGS, check_work
 from hbus_console.jobs.tags import keep_tags
@@ -115,7 +116,8 @@ def checked_change(actor: Actor, row: Job, changes: Mapping[str, Any], why: Why 
     if "owner" in wanted:
         owner = teams.owner(wanted["owner"]) if wanted["owner"] else None
     if typed or does_other_work(before, clean):
-        check_work(actor, clean)
+        restores = why is not None and why.action == RESTORED
+        check_work(actor, clean, written_of(clean, before, changes, secrecy, restores=restores))
     return MeantJob(clean, owner, typed)
 
 
@@ -325,7 +327,7 @@ def told_change(
     """
     secrecy = secrecy.also(after)
     shown, was = shown_settings(after, secrecy), shown_settings(before, secrecy)
-    hides = ("parameters", "options", "target")
+    hides = ("parameters", "parameters_schema", "options", "target")
     unseen = any(before[name] != after[name] and was[name] == shown[name] for name in hides)
     if typed or unseen or arguments_of(before) != arguments_of(after):
         shown["masked"] = "changed"

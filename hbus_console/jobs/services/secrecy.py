@@ -15,7 +15,8 @@ from hbus_console.jobs.kinds.names import WorkName
 from hbus_console.jobs.models import JobVersion
 from hbus_console.jobs.schema_walk import Schema, calls_none_secret
 from hbus_console.jobs.services.work import schema_of
-from hbus_console.jobs.showing import MASK, masked, masks_in, restored
+from hbus_console.jobs.showing import MASK, masked, masks_in
+from hbus_console.jobs.shown_schema import shown_schema
 
 #: Of what a function that is not here (any more) is given: it alone knew what of that is secret.
 _ALL: Schema = {"writeOnly": True}
@@ -38,6 +39,10 @@ class Secrecy:
         schemas = [*self.schemas, *([_ALL] if settings and _is_unknown(settings) else [])]
         return masked(parameters, *schemas)
 
+    def shown_schema(self, schema: Schema | None) -> dict[str, Any] | None:
+        """A ``schema`` of the job as those may see it who may not change that."""
+        return None if schema is None else shown_schema(schema, *self.schemas)
+
     def places(self, parameters: Mapping[str, Any], settings: Mapping[str, Any] | None = None) -> list[str]:
         """Where secrets stand in them: ``auth.password``."""
         return masks_in(self.masked(parameters, settings))
@@ -49,15 +54,6 @@ class Secrecy:
         hidden = self.masked(known, settings)
         return {**typed, **{name: MASK for name in known if hidden[name] == MASK and name not in typed}}
 
-    def unmasked(
-        self, typed: Mapping[str, Any], known: Mapping[str, Any], settings: Mapping[str, Any] | None = None
-    ) -> dict[str, Any]:
-        """``typed`` with the secrets that it shows masked, or not at all, as they are ``known``.
-
-        Raises ``BadInput`` where it shows one masked that is not known: the mask is nobody's secret.
-        """
-        return restored(self.still_masked(typed, known, settings), known, self.masked(known, settings))
-
     def types_one(self, typed: Any, settings: Mapping[str, Any] | None = None) -> bool:
         """Whether a secret stands written out in what somebody ``typed``."""
         return isinstance(typed, Mapping) and not set(self.places(typed, settings)) <= set(masks_in(typed))
@@ -67,6 +63,10 @@ class Secrecy:
     ) -> bool:
         """Whether the two are the same as they are shown. Secrets are not compared, or the answer confirms a guess."""
         return self.masked(typed, settings) == self.masked(known, settings)
+
+
+#: Of a job that was deleted: nobody knows any more what of it is secret.
+UNKNOWN = Secrecy((_ALL,))
 
 
 def secrecy_of(name: str) -> Secrecy:

@@ -17,6 +17,7 @@ from hbus_console.jobs.feature import JOB_COMMAND, JOB_EDIT
 from hbus_console.jobs.kinds.names import WorkName
 from hbus_console.jobs.models import Job, JobRun
 from hbus_console.jobs.services.secrecy import Secrecy, secrecy_of
+from hbus_console.jobs.services.work import schema_of
 from hbus_console.jobs.showing import MASK, masks_in, restored, shown_options
 from hbus_console.jobs.unseen import shown_after
 
@@ -36,7 +37,11 @@ def shown_settings(settings: Mapping[str, Any], secrecy: Secrecy, *, whole: bool
     shown = dict(settings)
     if settings.get("parameters"):
         shown["parameters"] = secrecy.masked(settings["parameters"], settings)
-    if whole or "kind" not in settings:
+    if whole:
+        return shown
+    if settings.get("parameters_schema"):
+        shown["parameters_schema"] = secrecy.shown_schema(settings["parameters_schema"])
+    if "kind" not in settings:
         return shown
     return {**shown, "target": shown_target(settings), "options": shown_options(settings.get("options") or {})}
 
@@ -67,6 +72,20 @@ def shown_target(settings: Mapping[str, Any]) -> str:
     return shown_url(target) if settings["kind"] == WorkName.HTTP else redact_text(target)
 
 
+def target_for(who: Actor, name: str, settings: Mapping[str, Any]) -> str:
+    """What the job ``name`` does by these settings, as ``who`` may see it."""
+    target: str = settings["target"]
+    return target if sees_whole(who, name, settings) else shown_target(settings)
+
+
+def schema_for(who: Actor, name: str, settings: Mapping[str, Any], secrecy: Secrecy) -> dict[str, Any] | None:
+    """What parameters of the job ``name`` must fit by these settings, also where the work itself says it, as ``who``
+    may see it.
+    """
+    schema = schema_of(settings)
+    return schema if sees_whole(who, name, settings) else secrecy.shown_schema(schema)
+
+
 def arguments_of(settings: Mapping[str, Any]) -> list[str]:
     """Those of its program, which :func:`shown_target` leaves out; of other work there are none."""
     return _words(settings["target"])[1:] if settings["kind"] == WorkName.COMMAND else []
@@ -89,6 +108,10 @@ def with_known(changes: Mapping[str, Any], before: Mapping[str, Any], secrecy: S
     if isinstance(found.get("options"), Mapping):
         options = before.get("options") or {}
         found["options"] = restored(found["options"], options, shown_options(options), field="options")
+    if (known_schema := before.get("parameters_schema")) and found.get("parameters_schema") == secrecy.shown_schema(
+        known_schema
+    ):
+        found["parameters_schema"] = known_schema
     if "target" in found and before.get("target") and found["target"] == shown_target(before):
         found["target"] = before["target"]
     elif found.get("kind", before.get("kind")) == WorkName.COMMAND and MASK in str(found.get("target", "")):
@@ -96,6 +119,25 @@ def with_known(changes: Mapping[str, Any], before: Mapping[str, Any], secrecy: S
             f"{MASK} stands for arguments that are not known here.", remedy="Type the whole line.", field="target"
         )
     return found
+
+
+def written_of(
+    clean: Mapping[str, Any],
+    before: Mapping[str, Any],
+    typed: Mapping[str, Any],
+    secrecy: Secrecy,
+    *,
+    restores: bool = False,
+) -> dict[str, Any]:
+    """The parameters of ``clean`` with a mask for each secret that nobody ``typed``, for their schema to be asked.
+
+    ``restores``: they are those of a version, in which nobody typed any just now.
+    """
+    said = typed.get("parameters")
+    if restores or said is None:
+        return secrecy.masked(clean["parameters"], clean if restores else before)
+    # As a text they are read as they stand: no mask in it stands for anything.
+    return dict(said if isinstance(said, Mapping) else clean["parameters"])
 
 
 def refuse_carrying(

@@ -26,6 +26,7 @@ from hbus_console.jobs.queue import offer
 from hbus_console.jobs.services.draft import snapshot
 from hbus_console.jobs.services.jobs import Now, job
 from hbus_console.jobs.services.secrecy import secrecy_of
+from hbus_console.jobs.services.secrets import target_for
 from hbus_console.jobs.services.work import check_parameters
 from hbus_console.jobs.showing import restored
 from hbus_console.jobs.workers import working_nodes
@@ -74,7 +75,9 @@ def trigger(actor: Actor, name: str, asked: Trigger, *, now_s: Now = database_ti
     row = job(name, lock=True)
     if row.elsewhere:
         raise BadInput(
-            f"{name} runs elsewhere: hbus only hears of its runs.", remedy=f"Start it there: {row.target}.", field="job"
+            f"{name} runs elsewhere: hbus only hears of its runs.",
+            remedy=f"Start it there: {target_for(actor, name, snapshot(row))}.",
+            field="job",
         )
     reason = checks.reason(asked.reason)
     key = checks.text(asked.key, "key", most=_KEY_LIMIT)
@@ -163,12 +166,18 @@ def wanted_parts(row: Job, only: str = "") -> tuple[str, ...]:
 
 
 def checked_parameters(row: Job, given: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What a run would be given, checked; the job's own for ``None``. Raises ``BadInput``."""
+    """What a run would be given, checked; the job's own for ``None``. Raises ``BadInput``.
+
+    A secret that is not typed is not asked about: whoever sets what lies beside it would learn what it is.
+    """
     settings, parameters = snapshot(row), dict(row.parameters)
+    secrecy = secrecy_of(row.name)
+    hidden = secrecy.masked(row.parameters, settings)
+    written = hidden if given is None else _an_object(given)
     if given is not None:
-        parameters = restored(_an_object(given), row.parameters, secrecy_of(row.name).masked(row.parameters, settings))
+        parameters = restored(written, row.parameters, hidden)
     checks.storable(parameters, "parameters")
-    check_parameters(settings, parameters)
+    check_parameters(settings, written, secrecy.masked(written, settings))
     return parameters
 
 

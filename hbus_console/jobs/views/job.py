@@ -31,8 +31,7 @@ from hbus_console.jobs.rights import words_of_identity
 from hbus_console.jobs.services import jobs
 from hbus_console.jobs.services.draft import KIND_WORDS, SETTINGS, TIMES, TROUBLE, WORK, snapshot
 from hbus_console.jobs.services.secrecy import Secrecy, secrecy_of
-from hbus_console.jobs.services.secrets import shown_to
-from hbus_console.jobs.services.work import schema_of
+from hbus_console.jobs.services.secrets import schema_for, shown_to, target_for
 from hbus_console.jobs.standing import job_rows, next_slots
 from hbus_console.jobs.told_runs import told_runs
 from hbus_console.jobs.unseen import ANOTHER, name_for
@@ -55,6 +54,7 @@ def frame(who: Actor, row: Job) -> dict[str, Any]:
         "kind_words": KIND_WORDS.get(row.kind, row.kind),
         "words": _words(row),
         "acts_as": words_of_identity(row.acts_as),
+        "where": target_for(who, row.name, snapshot(row)),
         "may_run": allows(who, JOB_RUN, row.name) and not row.elsewhere,
         "may_pause": allows(who, JOB_PAUSE, row.name),
         "may_edit": allows(who, JOB_EDIT, row.name),
@@ -89,7 +89,7 @@ def detail(request: HttpRequest, job: str) -> HttpResponse:
         "state": state,
         "states": [each.value for each in RunState],
         "told_settings": _told(who, row, secrecy),
-        "schema": schema_of(snapshot(row)),
+        "schema": schema_for(who, job, snapshot(row), secrecy),
         "ping": PingAddress.objects.filter(job=row).first(),
     }
     if context["may_audit"]:

@@ -16,7 +16,8 @@ from hbus_console.access.permissions import SOMEWHERE, Actor, allows
 from hbus_console.access.scopes import namespace_q
 from hbus_console.access.web import actor, console_view
 from hbus_console.cluster.services import living
-from hbus_console.jobs.drawing import DayLine, day, tone_of_run
+from hbus_console.jobs.busy import saturation
+from hbus_console.jobs.drawing import TOUCHING, DayLine, day, tone_of_run
 from hbus_console.jobs.feature import JOB_EDIT
 from hbus_console.jobs.known import coming
 from hbus_console.jobs.models import Job, JobRun
@@ -67,6 +68,7 @@ def jobs(request: HttpRequest) -> HttpResponse:
         "axis": today.axis(now_ms // 1_000),
         "today": _today(who, today),
         "nodes": _nodes(),
+        "saturation": saturation(who),
         "may_edit": allows(who, JOB_EDIT, SOMEWHERE),
     }
     return render(request, "jobs/list.html", context)
@@ -161,17 +163,24 @@ def _line(row: JobRow, ran: Sequence[JobRun], today: WallDay) -> DayLine:
     said += f", {formats.num(failed)} failed" if failed else ""
     said += f"; the next in {formats.duration(row.coming.in_us)}" if row.coming else ""
     cut_s = ran[-1].slot if cut else 0
-    return DayLine(row.job.name, ran, _coming(row, today), today.span_s, cut_s, row.over, said)
+    comes, often = _coming(row, today)
+    return DayLine(row.job.name, ran, comes, today.span_s, cut_s, row.over, said, often=often)
 
 
-def _coming(row: JobRow, today: WallDay) -> list[int]:
-    """Slots to come today, so far apart that each is seen: of one a second that is one in a thousand."""
+def _coming(row: JobRow, today: WallDay) -> tuple[list[int], set[int]]:
+    """Slots to come today, so far apart that each is seen: of one a second that is one in a thousand. And after which
+    of them others come so soon that the picture has no gap for them.
+    """
     found: list[int] = []
+    often: set[int] = set()
     slot = row.next if row.coming else None
     while slot is not None and slot.at < today.end_s:
         found.append(slot.at)
+        soon = next(coming(row.job, slot.at), None)
+        if soon is not None and soon.at - slot.at < TOUCHING * today.span_s:
+            often.add(slot.at)
         slot = next(coming(row.job, slot.at + APART_S - 1), None)
-    return found
+    return found, often
 
 
 def _nodes() -> int | None:

@@ -21,6 +21,7 @@ from hbus_console.api.form_posts import carried_out_elsewhere
 from hbus_console.api.idempotency import Repeat
 from hbus_console.cluster import probes
 from hbus_console.cluster.services import living
+from hbus_console.jobs.busy import saturation
 from hbus_console.jobs.feature import JOB_RELEASE
 from hbus_console.jobs.judge import database_time
 from hbus_console.jobs.models import Job, JobRun
@@ -98,6 +99,7 @@ def nodes(request: HttpRequest) -> HttpResponse:
         "nav": "jobs",
         "nodes": [node for node in found if node.role in _ROLES],
         "nodes_read": not trouble,
+        "saturation": saturation(who),
         "trouble": trouble or away,
         "lines": lines,
         "most": MOST_LEASES,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from itertools import groupby, pairwise
 from typing import Any
 
@@ -14,7 +15,6 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
 from engine.core.errors import BadInput, NotThere
-from engine.cron.expression import Slot
 from engine.cron.slots.job import JobPolicy, Overlap
 from engine.cron.slots.steps import RunState, SlotKey
 from engine.cron.subjects import job_subject
@@ -28,6 +28,7 @@ from hbus_console.jobs.feature import JOB_RELEASE, JOB_RUN
 from hbus_console.jobs.following import followers_seen, key_after, parts_of, upstream_of
 from hbus_console.jobs.holding import RunStanding, leases_of, words_of_lease
 from hbus_console.jobs.kinds.names import WorkName
+from hbus_console.jobs.log_pieces import gap_before
 from hbus_console.jobs.models import Job, JobAttempt, JobRun, LogPiece
 from hbus_console.jobs.parameter_form import read_parameters
 from hbus_console.jobs.rights import words_of_identity
@@ -35,13 +36,15 @@ from hbus_console.jobs.services import jobs, triggering
 from hbus_console.jobs.services.draft import snapshot
 from hbus_console.jobs.services.foreseeing import foresee
 from hbus_console.jobs.services.secrecy import secrecy_of
+from hbus_console.jobs.services.secrets import target_for
 from hbus_console.jobs.services.triggering import Trigger, run_of
 from hbus_console.jobs.services.work import schema_of
 from hbus_console.jobs.tags import full_tags, words_of_full
-from hbus_console.jobs.told_runs import stands
+from hbus_console.jobs.told_runs import goes_on_after, stands
 from hbus_console.jobs.unseen import Asked, asked
 from hbus_console.jobs.views.trigger_sheet import trigger_sheet
 from hbus_console.jobs.wall import on_wall
+from hbus_console.ui import formats
 from hbus_console.ui.curl import CurlRequest
 from hbus_console.ui.pages import act, clock, refuse_act
 from hbus_console.wiring.cron import slot_store
@@ -82,22 +85,23 @@ def run(request: HttpRequest, job: str, run_id: int) -> HttpResponse:
         "lease": row.pk in leases.asked and words_of_lease(row, leases, said.get("lease_s", JobPolicy().lease_s)),
         "tone": tone_of_run(row.state),
         "slot_ms": row.slot * 1_000,
-        "slot_utc": Slot(row.slot, 0, "").utc,
+        "slot_utc": f"{datetime.fromtimestamp(row.slot, UTC):%Y-%m-%d %H:%M:%S} UTC",
         "slot_wall": f"{on_wall(row.slot, zone):%-d %b %H:%M:%S}",
         "zone": zone,
         "took_us": row.took_us(now_us),
         "begun_ms": row.begun_us and row.begun_us // 1_000,
         "late_us": row.late_us,
+        "before": _before(row),
         "parameters": shown,
         "asked": told,
-        "moments": _moments(row, told, elsewhere=elsewhere),
+        "moments": _moments(row, told),
         "attempts": _attempts(row, leases.standing(row), now_us),
         "elsewhere": elsewhere,
         "nothing_at_all": "It sent nothing" if elsewhere else "It printed nothing",
         "nothing_yet": "What its pings send stands here."
         if elsewhere
-        else "What it prints stands here within a second.",
-        "where": said.get("target", "") if elsewhere else "",
+        else "What it prints stands here as it comes, within seconds.",
+        "where": target_for(who, job, said) if elsewhere and said else "",
         "until_ms": (row.slot + said.get("grace_s", 0)) * 1_000,
         "moves": row.ended_us is None,
         "upstream": upstream,
@@ -205,9 +209,9 @@ def _room(run: JobRun, said: Mapping[str, Any]) -> str:
 
 
 def _typed(form: QueryDict, row: Job) -> dict[str, Any]:
-    """The parameters of the sheet, its masks being the job's own secrets. Raises ``BadInput``."""
+    """The parameters of the sheet, with a mask for each secret of the job that it leaves. Raises ``BadInput``."""
     settings = snapshot(row)
-    return secrecy_of(row.name).unmasked(read_parameters(form, schema_of(settings)), row.parameters, settings)
+    return secrecy_of(row.name).still_masked(read_parameters(form, schema_of(settings)), row.parameters, settings)
 
 
 def _asked(form: QueryDict, parameters: Mapping[str, Any]) -> Trigger:
@@ -240,7 +244,19 @@ def _attempts(run: JobRun, now: RunStanding, now_us: int) -> list[AttemptLine]:
     ]
 
 
-def _moments(run: JobRun, told: Asked, *, elsewhere: bool) -> list[dict[str, Any]]:
+def _before(run: JobRun) -> str:
+    """How the attempt before ended, of a run that is tried again: what its reason tells of is not how it stands."""
+    if not goes_on_after(run):
+        return ""
+    number = run.attempt - 1
+    said = f"attempt {number} {stands(run.last_end)}"
+    ended = JobAttempt.objects.filter(run=run.pk, number=number, ended_us__isnull=False).order_by("-pk").first()
+    if ended is not None and ended.ended_us is not None:
+        said += f" after {formats.duration(ended.ended_us - ended.begun_us)}"
+    return f"{said}: {run.reason}" if run.reason else said
+
+
+def _moments(run: JobRun, told: Asked) -> list[dict[str, Any]]:
     """What is known of its course, in its order."""
     begins = {
         JobRun.Kind.MANUAL: f"{told.by} asked for it",
@@ -249,11 +265,21 @@ def _moments(run: JobRun, told: Asked, *, elsewhere: bool) -> list[dict[str, Any
         JobRun.Kind.SCHEDULE: f"its slot was decided by {run.node}",
     }
     begun = begins[JobRun.Kind(run.kind)]
-    moments = [{"at_ms": run.decided_us // 1_000, "tone": "info", "says": begun, "note": told.why}]
-    if run.begun_us is not None:
-        note = f"attempt {run.attempt}, epoch {run.epoch}: older ones may write nothing any more"
-        note = "" if elsewhere else note
-        moments.append({"at_ms": run.begun_us // 1_000, "tone": "info", "says": f"{run.owner} began", "note": note})
+    moments: list[dict[str, Any]] = [
+        {"at_ms": run.decided_us // 1_000, "tone": "info", "says": begun, "note": told.why}
+    ]
+    attempts = list(JobAttempt.objects.filter(run=run.pk).order_by("number", "pk"))
+    for each in attempts:
+        now = run.begun_us is not None and each.epoch == run.epoch
+        note = f"attempt {each.number}, epoch {each.epoch}"
+        note = f"{note}: older ones may write nothing any more" if now else note
+        moments.append({"at_ms": each.begun_us // 1_000, "tone": "info", "says": f"{each.owner} began", "note": note})
+        if each.ended_us is not None and not (now and run.ended_us is not None):
+            says, tone = f"attempt {each.number} {stands(each.state)}", tone_of_run(each.state)
+            moments.append({"at_ms": each.ended_us // 1_000, "tone": tone, "says": says, "note": each.reason})
+    if run.begun_us is not None and not attempts:
+        # What runs elsewhere has none.
+        moments.append({"at_ms": run.begun_us // 1_000, "tone": "info", "says": f"{run.shown_owner} began", "note": ""})
     if run.cancel_us is not None:
         said = {
             "at_ms": run.cancel_us // 1_000,
@@ -271,7 +297,8 @@ def _moments(run: JobRun, told: Asked, *, elsewhere: bool) -> list[dict[str, Any
                 "note": run.reason or run.summary,
             }
         )
-    return moments
+    # Of the same millisecond as they were told.
+    return sorted(moments, key=lambda each: each["at_ms"])
 
 
 def _log_of(run: JobRun, wanted: str) -> dict[str, Any]:
@@ -325,15 +352,23 @@ def _lines_with(wanted: str, parts: list[dict[str, Any]]) -> tuple[list[dict[str
 
 
 def _parts(pieces: list[LogPiece]) -> list[dict[str, Any]]:
-    """The pieces' texts; what is missing between two of them is said in its place."""
-    parts = [
-        {"at_ms": piece.at_us // 1_000, "text": piece.text, "attempt": piece.attempt, "left_out": False}
-        for piece in pieces
-    ]
-    for place, (before, after) in reversed(list(enumerate(pairwise(pieces), 1))):
-        if (missing := after.seq - before.seq - 1) > 0:
-            said = f"… {missing:,} pieces of the log were left out here: of a long one its beginning and end are kept\n"
-            parts.insert(
-                place, {"at_ms": after.at_us // 1_000, "text": said, "attempt": after.attempt, "left_out": True}
-            )
+    """The pieces' texts; what is missing before one of them is said in its place."""
+    parts: list[dict[str, Any]] = []
+    for before, piece in pairwise([None, *pieces]):
+        assert piece is not None
+        part = {"at_ms": piece.at_us // 1_000, "attempt": piece.attempt}
+        if gap_before(piece, before):
+            parts.append({**part, "text": _left_out(piece), "left_out": True})
+        parts.append({**part, "text": piece.text, "left_out": False})
     return parts
+
+
+def _left_out(piece: LogPiece) -> str:
+    """The line that stands for what was left out before ``piece``."""
+    why = "of a long log the beginning of each attempt and its end are kept"
+    if not piece.left_bytes:
+        return f"… a part of the log was left out here: {why}\n"
+    lines = formats.counted(piece.left_lines, "line")
+    # Both times: a plain text has no day above it.
+    since, until = (formats.exact_text(at_us // 1_000) for at_us in (piece.left_since_us, piece.since_us))
+    return f"… {lines} ({formats.size(piece.left_bytes)}), from {since} to {until}, were left out here: {why}\n"

@@ -20,9 +20,12 @@ def trigger_sheet(row: Job, secrecy: Secrecy, parameters: Mapping[str, Any]) -> 
     ``secrecy`` is that of the job.
     """
     settings = snapshot(row)
-    schema, shown = schema_of(settings), secrecy.masked(parameters, settings)
+    schema, shown = secrecy.shown_schema(schema_of(settings)), secrecy.masked(parameters, settings)
+    # What has no value yet may be secret too, by what another version alone says.
+    named = (schema or {}).get("properties")
+    asked = {**(dict.fromkeys(named) if isinstance(named, Mapping) else {}), **parameters}
     return {
-        "trigger_fields": parameter_fields(schema, shown),
+        "trigger_fields": parameter_fields(schema, secrecy.masked(asked, settings)),
         "trigger_json": as_json(shown),
         # A second click on the same page is the same run.
         "trigger_key": uuid4().hex,

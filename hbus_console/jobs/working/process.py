@@ -85,7 +85,9 @@ class RunProcess:
     def _work(self, held: Held, stop: threading.Event) -> Ended:
         self._held, self._began = held, self._clock.monotonic()
         late_us = self._clock.now_ms() * 1_000 - round(held.row.due_s * 1_000_000)
-        self._facts.emit([begun_fact(held.row.job, self._clock, self._name, late_us)])
+        # A further attempt is not late: it waited for the one before.
+        late = late_us if held.row.attempt == 1 else None
+        self._facts.emit([begun_fact(held.row.job, self._clock, self._name, late)])
         spool = LogSpool(spool_folder(), held.row.id, held.row.attempt)
         shipper = LogShipper(spool).start()
         try:

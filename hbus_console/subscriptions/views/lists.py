@@ -11,7 +11,6 @@ from hbus_console.access.permissions import SOMEWHERE
 from hbus_console.access.web import actor, console_view
 from hbus_console.subscriptions import standing
 from hbus_console.teams.services import team_names
-from hbus_console.topics.models import Topic
 from hbus_console.ui.pages import clock
 from hbus_console.ui.rows import NOBODY, page_of, read_filters
 from hbus_console.ui.timerange import time_range
@@ -37,7 +36,11 @@ def subscriptions(request: HttpRequest) -> HttpResponse:
         "held": sum(1 for row in rows if row.held),
         "unknown": sum(1 for row in rows if row.state == "unknown"),
         "alone": sum(1 for row in rows if row.state == "no consumer"),
+        "broken": sum(1 for row in rows if row.state.startswith("breaker ")),
+        "parked": sum(1 for row in rows if row.state == "keys parked"),
+        "unhandled": sum(1 for row in rows if row.state == "no handler"),
         "behind": sum(1 for row in rows if row.behind),
-        "topics": Topic.objects.exists(),
+        # Whatever a state may ever be called: one that is not active does not keep up.
+        "well": all(row.state == "active" and not row.dead for row in rows),
     }
     return render(request, "subscriptions/list.html", context)

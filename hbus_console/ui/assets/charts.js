@@ -1,5 +1,6 @@
 // Time-series charts: every <div class="chart" data-chart-url> is drawn by uPlot from that address's JSON:
-//   {t: [epoch seconds], unit: "/s", series: [{name, tone, values, area}], marks: [{t, label, href}]}
+//   {t: [epoch seconds], unit: "/s", series: [{name, tone, values, area, steps}], marks: [{t, label, href}]}
+// What is counted in whole numbers is drawn in steps: between one failure and two there is nothing.
 // The page's own time range is passed on. Selecting a stretch narrows the page's range; figures refresh while live.
 "use strict";
 
@@ -244,6 +245,7 @@
           stroke: () => toneColour(series.tone),
           fill: series.area ? () => `color-mix(in srgb, ${toneColour(series.tone)} 11%, transparent)` : undefined,
           width: 1.5,
+          paths: series.steps ? uPlot.paths.stepped({ align: 1 }) : undefined,
           points: { show: false },
           show: !series.quiet,
         })),

@@ -191,6 +191,10 @@
         if (posts.get(form)?.key === key) posts.delete(form);
         return say(form, "warn", "It was not done. What you typed is still here: send it again.");
       }
+      if (found.state === "not come") {
+        if (button) release(button);
+        return say(form, "warn", "It has not come so far, and may still. What you typed is still here: sent again as it is, it is not done twice.", "See how it stands", on);
+      }
       // Refused because it was under way: what comes of that is no refusal.
       why = "";
       if (!refused) say(form, "warn", "hbus answers again. Whether it was done is not decided yet; it will be said here.");

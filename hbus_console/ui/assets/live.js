@@ -25,6 +25,9 @@
   const HUNG_MS = 500;
   // Changes when the store goes away or comes back.
   const STORE = "store";
+  // Each look of the server is told, every two seconds where it has time: after so long without one nobody looks, whether
+  // the stream is open or not. More than the 15 seconds in which the server lets a sign of life wait.
+  const SILENT_MS = 20_000;
   // A page nobody looks at leaves the stream.
   const AWAY_MS = 20_000;
 
@@ -36,11 +39,13 @@
     ? "This page is what a reload would show, but for what says from when it is."
     : `This page is what a reload would show; ages are at most ${MOST_MS / 1_000} seconds old.`;
   function tell() {
+    hushed = silent();
     const [state, words, title] = standing.trouble
       ? ["waiting", "Behind", `${standing.trouble} What stands here is of ${clock.format(from)}.`]
       : !standing.connected
         ? standing.begun ? ["waiting", "Reconnecting", "The connection was lost; trying again."] : ["off", "Not live", "Not connected yet."]
         : standing.stale ? ["waiting", "Behind", standing.stale]
+          : silent() ? ["waiting", "Behind", `Nothing was heard since ${clock.format(heardAt)} of what changes. What stands here is of ${clock.format(from)}.`]
           : doubted > readAt ? ["waiting", "Behind", `The store went away or came back meanwhile; this page is read again. What stands here is of ${clock.format(from)}.`]
           : late() ? ["waiting", "Behind", `Something has changed since, and this page takes long to be read. What stands here is of ${clock.format(from)}.`]
           : shows.length ? ["live", "Live", whole()]
@@ -193,6 +198,11 @@
   // that, whatever it is about.
   let readAt = 0;
   let doubted = 0;
+  // When the newest look was heard of, by the clock that does not leap and by the one on the wall.
+  let heard = performance.now();
+  let heardAt = Date.now();
+  let hushed = false;
+  const silent = () => performance.now() - heard > SILENT_MS;
   const late = () => unmet && performance.now() - unmet > LATE_MS;
 
   class Trouble extends Error {}
@@ -256,7 +266,7 @@
   }
 
   function check() {
-    if (unmet) tell();
+    if (unmet || silent() !== hushed) tell();
     if (!shows.length || busy || leaving || document.hidden) return;
     const since = performance.now() - looked;
     // What it took while the store was away is not what it takes.
@@ -285,10 +295,16 @@
 
   // ---- the stream -----------------------------------------------------------------------------
   let seen = 0;
-  function heard({ data }) {
+  function listen({ data }) {
     if (data.say === "standing") {
       seen = data.id;
-      figures(data.standing.texts);
+      // A look that had ended before this page was read tells nothing of now, and one that had begun before it has
+      // figures that may be older than those that stand here.
+      if (data.id >= began) {
+        heard = performance.now() - (data.age ?? 0);
+        heardAt = Date.now() - (data.age ?? 0);
+      }
+      if (!(data.standing.of < began)) figures(data.standing.texts);
       standing.stale = data.standing.stale;
       if (data.standing.changed.includes(STORE) && shows.length) {
         due = true;
@@ -317,7 +333,7 @@
     }
   }
   const stream = port();
-  stream.onmessage = heard;
+  stream.onmessage = listen;
   const join = () => stream.postMessage({ say: "join", url: body.dataset.stream, since: seen || began - REMEMBERED_MS });
   const leave = () => stream.postMessage({ say: "leave" });
 

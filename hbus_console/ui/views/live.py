@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, suppress
 from http import HTTPStatus
 
 from asgiref.sync import sync_to_async
@@ -30,9 +31,7 @@ async def live(request: HttpRequest) -> HttpResponseBase:
     who = actor(request)
     scopes, person = await sync_to_async(lambda: (visible_scopes(who), who.user_id or 0))()
     feed = hub()
-    try:
-        feed.admit(person)
-    except TooManyStreams:
+    if feed.full(person):
         return HttpResponse(status=HTTPStatus.TOO_MANY_REQUESTS, headers={"Retry-After": str(_WAIT_S)})
     response = StreamingHttpResponse(
         _events(feed, request, person, scopes), content_type="text/event-stream; charset=utf-8"
@@ -42,18 +41,18 @@ async def live(request: HttpRequest) -> HttpResponseBase:
     return response
 
 
-async def _events(feed: Hub, request: HttpRequest, person: int, scopes: Scopes) -> AsyncIterator[str]:
+async def _events(feed: Hub, request: HttpRequest, person: int, scopes: Scopes) -> AsyncGenerator[str]:
     session: SessionBase = request.session
 
     async def still_allowed() -> bool:
         return await sync_to_async(_still)(request, session.session_key or "", scopes)
 
-    try:
-        last_id = request.headers.get("Last-Event-ID") or request.GET.get("since", "")
-        async for text in feed.stream(scopes, last_id, still_allowed):
-            yield text
-    finally:
-        feed.leave(person)
+    last_id = request.headers.get("Last-Event-ID") or request.GET.get("since", "")
+    # Several may have been let in at once: one too many ends at once, and what asks again is refused.
+    with suppress(TooManyStreams), feed.seat(person):
+        async with aclosing(feed.stream(scopes, last_id, still_allowed)) as texts:
+            async for text in texts:
+                yield text
 
 
 def _still(request: HttpRequest, key: str, scopes: Scopes) -> bool:

@@ -80,8 +80,8 @@ def test_a_store_that_hangs_delays_nothing_of_another(
     ticking = threading.Thread(target=ticked, args=(mover,))
     ticking.start()
     until(lambda: there(bus) == [1])
-    # They are on their way still.
-    assert delays._store.zcard(delays._moving) == len(HUNG)
+    # They are on their way still, and it stays claimed until that is seen to.
+    assert delays._store.zcard(delays._moving) == len(HUNG) + 1
     clock.advance(at_carriers.PATIENCE_S)
     ticking.join()
     assert delays._store.zcard(delays._moving) == len(HUNG)
@@ -117,14 +117,18 @@ def test_who_hangs_is_waited_for_once_and_again_after_it_has_done_something_well
     clock.advance(at_carriers.PATIENCE_S)
     waiting.join()
     assert not at.begin("slow", waits(gate))
+    assert at.over() == []
     assert at.begin("well", list)
     at.wait()
-    assert at.failures() == []
+    assert (at.over(), at.take("well")) == (["well"], [])
     gate.set()
     slow = at._carriers["slow"]
     assert slow.over.wait(60)
-    assert [str(each) for each in at.failures()] == ["too late"]
-    assert at.failures() == []
+    # What became of it is seen before anything goes there again.
+    assert not at.begin("slow", waits(gate))
+    assert (at.is_free("slow"), at.over()) == (False, ["slow"])
+    assert [str(each) for each in at.take("slow")] == ["too late"]
+    assert (at.is_free("slow"), at.over()) == (True, [])
     # It has failed: the clock stands still, and nobody would come back who waits for it.
     assert at.begin("slow", waits(again))
     at.wait()
@@ -142,5 +146,5 @@ def test_what_goes_wrong_elsewhere_is_raised_where_it_was_asked_for() -> None:
 
     assert at.begin("", fall)
     at.wait()
-    assert [type(each) for each in at.failures()] == [ArithmeticError]
+    assert [type(each) for each in at.take("")] == [ArithmeticError]
     assert at.begin("", list)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from engine.bus.consuming import lanes
@@ -10,6 +12,7 @@ from engine.bus.consuming.lanes import BLOCKED_MOST, LANE_AHEAD, KeyedDispatcher
 from engine.bus.message import Message, encode
 from engine.bus.transport import Delivery
 from engine.core.clock import ManualClock
+from tests.engine.bus.kit import PATIENCE_S
 
 
 class Lanes:
@@ -20,14 +23,19 @@ class Lanes:
         self.parked: set[Lane] = set()
         self.lanes = KeyedDispatcher(ManualClock(), is_parked=lambda *lane: lane in self.parked)
 
+    def make(self, n: int, key: str = "a", partition: int = 0) -> InFlight:
+        body = encode(Message(id=str(n), source="/test", type="t", partitionkey=key))
+        return InFlight(Delivery(f"r{n}", str(n), body, 1, partition=partition), 0.0, 1, ())
+
     def offer(self, *numbers: int, key: str = "a", partition: int = 0) -> list[InFlight]:
-        batch = []
-        for n in numbers:
-            body = encode(Message(id=str(n), source="/test", type="t", partitionkey=key))
-            delivery = Delivery(f"r{n}", str(n), body, 1, partition=partition)
-            batch.append(InFlight(delivery, 0.0, 1, ()))
+        batch = [self.make(n, key, partition) for n in numbers]
         self.aside += self.lanes.offer(batch)
         return batch
+
+    def read(self, *numbers: int, key: str = "a", partition: int = 0) -> list[InFlight]:
+        """One that begins now."""
+        assert self.lanes.begin_read(0.0)
+        return self.offer(*numbers, key=key, partition=partition)
 
 
 @pytest.fixture
@@ -64,7 +72,7 @@ def test_a_lane_runs_so_far_ahead_of_the_store_and_no_further(bench: Lanes) -> N
     # What stands was not begun, and can be taken back. What comes later of the key stands, too.
     assert bench.lanes.withdraw() == mine[-1:]
     bench.lanes.answered(mine[-1])
-    (late,) = bench.offer(100)
+    (late,) = bench.read(100)
     assert bench.lanes.ready() == 0
     bench.lanes.answered(mine[2])
     assert bench.lanes.take() is late
@@ -94,8 +102,62 @@ def test_what_comes_of_a_key_that_goes_back_follows_it_until_the_store_has_answe
         bench.lanes.answered(held)
     # Asked twice, it still counts once.
     bench.lanes.answered(four)
-    (again,) = bench.offer(2)
+    (again,) = bench.read(2)
     assert bench.lanes.take() is again
+
+
+@pytest.mark.parametrize("goes_back", ["let go", "parked", "withdrawn", "refused"])
+def test_what_goes_back_while_a_read_is_under_way_is_not_overtaken_by_what_that_read_brings(
+    bench: Lanes, goes_back: str
+) -> None:
+    """Found by a stranger: the store had it back and said so before the newer ones were offered, and they ran first."""
+    if goes_back == "refused":
+        back = list(bench.lanes.refuse([bench.make(1)]))
+    else:
+        back = bench.read(1, 2)
+        if goes_back == "withdrawn":
+            assert bench.lanes.withdraw() == back
+        else:
+            assert bench.lanes.park(bench.lanes.take() or back[1]) == back[1:]
+    bench.lanes.answered(*back)
+    newer = bench.offer(3, 4)
+    (other,) = bench.offer(5, key="b")
+    assert bench.aside == newer
+    assert bench.lanes.take() is other
+    bench.lanes.answered(*newer)
+    again = bench.read(1, 2, 3, 4)
+    assert bench.lanes.take() is again[0]
+    assert bench.aside == newer
+
+
+def test_no_read_begins_before_what_goes_back_is_there(bench: Lanes) -> None:
+    """It would bring what has to go back, again and again: as soon as the store has some of it, it hands it out."""
+    hurried: list[bool] = []
+    bench.lanes.hurry = lambda: hurried.append(True)
+    back = bench.read(1, 2)
+    assert hurried == []
+    bench.lanes.withdraw()
+    assert not bench.lanes.begin_read(0.0)
+    bench.lanes.answered(back[0])
+    assert not bench.lanes.begin_read(0.0)
+    assert hurried == [True, True]
+    answering = threading.Thread(target=bench.lanes.answered, args=back[1:])
+    answering.start()
+    assert bench.lanes.begin_read(PATIENCE_S)
+    answering.join(PATIENCE_S)
+
+
+def test_what_goes_back_to_a_parked_key_holds_up_no_read_and_counts_should_the_key_go_on(bench: Lanes) -> None:
+    bench.parked.add((0, "a"))
+    late, later = bench.read(1, 2)
+    assert bench.lanes.begin_read(0.0)
+    # The read has found that an operator let it go on, before what goes back was there.
+    bench.parked.clear()
+    bench.lanes.answered(late)
+    assert not bench.lanes.begin_read(0.0)
+    bench.lanes.answered(later)
+    (newer,) = bench.offer(3)
+    assert bench.aside == [late, later, newer]
 
 
 def test_a_parked_key_is_set_aside_whole_and_others_are_not(bench: Lanes) -> None:
@@ -179,7 +241,7 @@ def test_large_messages_behind_a_head_crowd_their_partition_by_their_bytes(
     assert bench.lanes.crowded() == frozenset()
     for held in (*followers, *more):
         bench.lanes.answered(held)
-    bench.offer(*range(2_000, 2_001 + 20_000 // size), partition=4)
+    bench.read(*range(2_000, 2_001 + 20_000 // size), partition=4)
     assert bench.lanes.crowded() == {4}
     bench.lanes.withdraw()
     bench.offer(*range(3_000, 3_000 + 9_000 // size), key="c", partition=4)

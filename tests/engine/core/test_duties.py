@@ -341,6 +341,41 @@ def test_a_lease_that_answers_again_is_no_failure_of_the_duty_any_more(clock: Ma
     assert runner.stop()
 
 
+def test_a_lease_that_ran_out_between_two_ticks_is_taken_anew_once_its_store_is_back(clock: ManualClock) -> None:
+    class Lapsed(Contended):
+        away = False
+
+        def renew(self) -> bool:
+            if self.away:
+                raise Unavailable("no lease store")
+            return super().renew()
+
+        def acquire(self) -> int:
+            if self.away:
+                raise Unavailable("no lease store")
+            return super().acquire()
+
+    place, duty = OnePlace(), Counting()
+    duty.interval_s = 10_000.0
+    runner = DutyRunner([duty], leases=lambda name: Lapsed(place), clock=clock)
+    runner.start()
+    duty.wait_for(1)
+    Lapsed.away = True
+    until(lambda: "no lease store" in runner.status()[0].last_error, lambda: clock.advance(1))
+    # For longer than it lasts.
+    place.owner = None
+    until(lambda: runner.status()[0].state == "store lost", lambda: clock.advance(1))
+    Lapsed.away = False
+    until(
+        lambda: (runner.status()[0].state, runner.status()[0].last_error) == ("running", ""), lambda: clock.advance(1)
+    )
+    assert duty.ticks == 1
+    # And who finds that another has it meanwhile leaves it to that one.
+    place.owner = Contended(place)
+    until(lambda: runner.status()[0].state == "elsewhere", lambda: clock.advance(1))
+    assert runner.stop()
+
+
 def test_who_no_longer_does_a_duty_tells_no_failure_of_it(clock: ManualClock) -> None:
     def fail(tick: int) -> None:
         raise ValueError("a defect")

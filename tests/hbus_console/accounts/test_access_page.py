@@ -36,6 +36,12 @@ def text(answer: object) -> str:
     return html.unescape(re.sub(r"<[^>]+>", " ", answer.content.decode()))  # type: ignore[attr-defined]
 
 
+def further(answer: object) -> str:
+    found = re.search(r'<a href="([^"]*)" rel="next">Further tokens', answer.content.decode())  # type: ignore[attr-defined]
+    assert found is not None
+    return "/access/" + html.unescape(found[1]).removeprefix("/access/")
+
+
 def test_one_sees_ones_own_roles_and_tokens_and_nobody_elses(client: Client, anna: User, make_user: MakeUser) -> None:
     token_of(anna, "reservations-api")
     token_of(make_user("bob", "viewer"), "secret-project")
@@ -62,9 +68,32 @@ def test_the_tokens_of_others_are_counted_and_the_newest_listed(
     for number in range(3):
         token_of(anna, f"token-{number}")
     client.force_login(admin)
-    assert "Living tokens of others 3" in " ".join(text(client.get("/access/")).split())
+    assert "Living tokens of others 3, the newest first" in " ".join(text(client.get("/access/")).split())
     monkeypatch.setattr(access, "PAGE", 2)
-    assert "Living tokens of others the newest 2 of 3" in " ".join(text(client.get("/access/")).split())
+    page = client.get("/access/")
+    assert "Living tokens of others 2 of 3, the newest first" in " ".join(text(page).split())
+    assert [name in text(page) for name in ("token-0", "token-1", "token-2")] == [False, True, True]
+    assert [name in text(client.get(further(page))) for name in ("token-0", "token-1")] == [True, False]
+
+
+def test_a_living_token_is_never_behind_those_that_ended(
+    client: Client, anna: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(access, "PAGE", 2)
+    made = [token_of(anna, f"token-{number}") for number in range(5)]
+    ApiToken.objects.filter(pk__in=[made[2].pk, made[4].pk]).update(revoked_at=later(-1))
+    ApiToken.objects.filter(pk=made[3].pk).update(expires_at=later(-1))
+    page = client.get("/access/")
+    assert "Your tokens 2 living of 5" in " ".join(text(page).split())
+    seen = []
+    for _ in range(3):
+        seen.append(re.findall(r"token-\d", text(page).partition("What each role")[0].partition("Your tokens")[2]))
+        if 'rel="next"' in page.content.decode():
+            page = client.get(further(page))
+    # The title of the sheet that revokes it names a living one again.
+    assert [sorted(set(names)) for names in seen] == [["token-0", "token-1"], ["token-3", "token-4"], ["token-2"]]
+    assert "No further token" in text(client.get(f"/access/?tokens=1-{made[0].pk}"))
+    assert client.get("/access/?tokens=x").status_code == 400
 
 
 def test_an_admin_sees_everybody(client: Client, admin: User, anna: User) -> None:

@@ -7,9 +7,11 @@ import pytest
 from django.test import Client
 
 from hbus_console.access.acts import Role
+from hbus_console.accounts import api_shapes as shapes
 from hbus_console.accounts import services
 from hbus_console.accounts.actors import actor_of
 from hbus_console.accounts.models import ApiToken, User
+from hbus_console.api.answers import described
 from hbus_console.api.models import IdempotencyRecord
 from hbus_console.audit.models import AuditEntry
 from tests.hbus_console.accounts.conftest import later
@@ -146,3 +148,21 @@ def test_a_refused_act_of_the_api_is_audited(client: Client, make_user: MakeUser
     assert client.post("/api/v1/users", {"username": "bob"}, "application/json", headers=anna).status_code == 403
     entry = AuditEntry.objects.latest("seq")
     assert (entry.action, entry.actor) == ("access.manage.refused", "anna/t-governor")
+
+
+@pytest.mark.parametrize(
+    "change", [{"active": None}, {"grants": None}, {"active": None, "grants": [], "reason": ""}], ids=str
+)
+def test_a_change_that_the_document_forbids_is_refused(
+    client: Client, root: dict[str, str], make_user: MakeUser, change: dict[str, Any]
+) -> None:
+    """Found by a stranger: the two said it twice, and null took all roles away."""
+    make_user("anna", "viewer", "booking.*")
+    refused = client.patch("/api/v1/users/anna", change, "application/json", headers=root)
+    assert refused.status_code == 422
+    assert client.get("/api/v1/users/anna", headers=root).json()["grants"] == [{"role": "viewer", "scope": "booking.*"}]
+    # What the document says is made of what is read.
+    said = described(shapes.UserChange)
+    assert said["properties"]["active"] == {"type": "boolean"}
+    assert said["properties"]["grants"]["type"] == "array"
+    assert (said["additionalProperties"], said.get("required", [])) == (False, [])

@@ -125,7 +125,10 @@ def test_outside_it_a_page_says_what_it_takes_and_whom_to_ask(client: Client, an
     assert answer.status_code == 403
     page = answer.content.decode()
     assert "anna may not look at this on stay.completed." in page
-    assert "otto, root" in page
+    assert "otto, root</dd>" in page
+    for number in range(5):
+        make_user(f"vera{number}", "viewer", "stay.*")
+    assert "otto, root, vera0, vera1, vera2 and 2 more" in client.get("/t/stay.completed/").content.decode()
     assert '<dt>Act</dt><dd class="mono">view</dd>' in page
     assert "operator on" in page
 

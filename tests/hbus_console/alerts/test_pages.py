@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 
@@ -13,6 +14,8 @@ from hbus_console.access.acts import Role
 from hbus_console.alerts import services, standing
 from hbus_console.alerts.kinds import kinds
 from hbus_console.alerts.models import Alert, Channel, Evaluation, Notification, Reading, Rule, Silence
+from hbus_console.messages.models import LagSample
+from hbus_console.topics.models import Topic
 from hbus_console.ui import live
 from tests.hbus_console.alerts.conftest import rule, webhook
 from tests.hbus_console.ui.conftest import subscription, topic
@@ -145,6 +148,11 @@ def test_an_alert_tells_its_story_and_draws_it(made: Rule, signed_in: SignIn) ->
     assert [line["name"] for line in drawn["series"]] == ["unsettled messages", "threshold"]
     assert drawn["series"][0]["values"] == [101, 250]
     assert drawn["series"][1]["values"] == [100, 100]
+    # Counted in whole numbers, and so in steps; a duration is not.
+    assert drawn["series"][0]["steps"]
+    Rule.objects.update(kind="oldest")
+    Alert.objects.update(kind="oldest")
+    assert not client.get(f"/alerts/{alert.pk}/chart/").json()["series"][0]["steps"]
 
 
 def test_acknowledging_takes_it_off_the_overview_and_the_count(made: Rule, signed_in: SignIn) -> None:
@@ -195,6 +203,18 @@ def test_the_editor_tries_a_rule_before_it_is_stored(made: Rule, signed_in: Sign
     sent = {"kind": "dead_letters", "threshold": "1", "topics": "*", "for_s": "0", "clear_s": "0", "severity": "info"}
     html = client.post("/alerts/rules/preview/", sent).content.decode()
     assert "It would not fire now for any of 1" in html
+    assert "that could be judged" not in html
+    sent["kind"] = "lag"
+    unmeasured = client.post("/alerts/rules/preview/", sent).content.decode()
+    assert "None of 1 can be judged now" in unmeasured
+    assert "or nobody can tell" in unmeasured
+    subscription(Topic.objects.get(), "loyalty")
+    LagSample.objects.create(
+        at_ms=now(), topic="booking.created", subscription="loyalty", waiting=0, in_flight=0, retrying=0, oldest_ms=None
+    )
+    html = " ".join(client.post("/alerts/rules/preview/", sent).content.decode().split())
+    assert "It would not fire now for any of 1 that could be judged" in html
+    sent["kind"] = "dead_letters"
     Rule.objects.filter(pk=made.pk).update(of_team=True)
     assert (
         f'<input type="hidden" name="rule" value="{made.pk}">'
@@ -275,6 +295,30 @@ def test_a_channel_that_reaches_nobody_is_said_to_who_may_mend_it(made: Rule, si
     assert "Alerts do not reach" not in governor.get("/").content.decode()
 
 
+def test_no_channel_that_reaches_nobody_is_left_out(signed_in: SignIn) -> None:
+    def tell(name: str, state: str, made_ms: int, many: int = 1) -> None:
+        channel = Channel.objects.filter(name=name).first() or webhook(name)
+        Notification.objects.bulk_create(
+            Notification(channel=channel, event="fired", body={}, state=state, made_ms=made_ms, next_ms=0)
+            for _ in range(many)
+        )
+
+    governor = signed_in(Role.GOVERNOR)
+
+    def told() -> list[str]:
+        page = " ".join(governor.get("/").content.decode().split())
+        return re.findall(r"Alerts do not reach [a-z0-9 -]+", page)
+
+    tell("on-call", "failed", now() - 60_000)
+    # However much another channel was sent since.
+    tell("busy", "sent", now() - 1_000, many=250)
+    assert told() == ["Alerts do not reach on-call"]
+    for number in range(4):
+        tell(f"c{number}", "failed", now() - 1_000)
+    assert told()[-1] == "Alerts do not reach further channels"
+    assert len(told()) == 5
+
+
 def test_the_rules_of_the_first_start_read_as_sentences(evaluated: None, signed_in: SignIn) -> None:
     services.ensure_defaults()
     html = signed_in().get("/alerts/rules/").content.decode()
@@ -309,3 +353,11 @@ def test_the_list_goes_on_where_a_page_ended(made: Rule, signed_in: SignIn) -> N
     assert len(seen) == len(set(seen)) == Alert.objects.count()
     assert rest.context["next_cursor"] == ""
     assert client.get("/alerts/?cursor=x").status_code == 400
+
+
+def test_what_is_not_looked_for_is_not_said_to_be_none(made: Rule, signed_in: SignIn) -> None:
+    raised(made)
+    client = signed_in()
+    assert "Nothing fires" not in client.get("/alerts/?state=pending").content.decode()
+    assert "Nothing is pending" in client.get("/alerts/?state=pending").content.decode()
+    assert "nothing that you may see fires" in signed_in(Role.VIEWER, "stay.*").get("/alerts/").content.decode()

@@ -36,6 +36,7 @@ OFFERED = {
     "A topic fell silent": [],
     "A job fails": [],
     "A job does not run": [("Open the cluster", "/cluster/")],
+    "A job runs late": [("Open the cluster", "/cluster/")],
 }
 
 

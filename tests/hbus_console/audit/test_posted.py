@@ -232,3 +232,32 @@ def test_without_the_mark_a_form_is_answered_as_ever(signed_in: SignIn) -> None:
     assert (done.status_code, done["Location"]) == (302, "/teams/")
     assert [str(said) for said in get_messages(done.wsgi_request)]
     assert not IdempotencyRecord.objects.exists()
+
+
+@pytest.mark.parametrize("path", ["/" + "a" * 60_000, "/teams/" + "%61" * 300 + "/"], ids=len)
+def test_who_may_only_look_fills_no_row_by_a_long_address(signed_in: SignIn, path: str) -> None:
+    """Found by a stranger: 64 KB a row, kept for a day."""
+    client = signed_in("viewer")
+    assert ask(client, path=path).status_code == 400
+    long = f"/teams/{'a' * 400}/"
+    assert ask(client, path=long).status_code == 400
+    # Nor by a form that is posted, nor by a request.
+    assert post(client, long).status_code == 409
+    keyed = {"Idempotency-Key": KEY, "HBUS-Form": ""}
+    assert client.post(f"/api/v1/teams/{'a' * 400}", "{}", "application/json", headers=keyed).status_code >= 400
+    assert not IdempotencyRecord.objects.exists()
+
+
+def test_so_many_forms_are_given_up_and_no_more(signed_in: SignIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(idempotency, "MOST_GIVEN_UP", 2)
+    client = signed_in("viewer")
+    assert [became(client, f"k{n}")["state"] for n in range(3)] == ["nothing", "nothing", "not come"]
+    assert IdempotencyRecord.objects.count() == 2
+    # What was given up is so still, and others have a number of their own.
+    assert became(client, "k0")["state"] == "nothing"
+    assert became(signed_in("operator"), "k9")["state"] == "nothing"
+
+
+def test_the_longest_route_is_what_its_column_holds() -> None:
+    column = IdempotencyRecord._meta.get_field("route")
+    assert column.max_length == idempotency.LONGEST_ROUTE == 300

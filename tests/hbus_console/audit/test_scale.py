@@ -90,7 +90,7 @@ def test_a_search_that_no_index_serves_looks_at_a_part_at_a_time_and_says_so(
     rare = trail.narrowed(everything, Filter(action="nothing.*"))
     stops, cursor = [], ""
     while True:
-        found = trail.page(rare, cursor, scan=10)
+        found = trail.page(rare, cursor, scan=trail.ScanBounds(10))
         assert found.entries == []
         if not found.looked_to:
             break
@@ -100,15 +100,15 @@ def test_a_search_that_no_index_serves_looks_at_a_part_at_a_time_and_says_so(
     # What matches is found across the parts, once each and in order.
     seen, cursor = [], ""
     while True:
-        found = trail.page(trail.narrowed(everything, wanted), cursor, size=4, scan=10)
+        found = trail.page(trail.narrowed(everything, wanted), cursor, size=4, scan=trail.ScanBounds(10))
         seen += [entry.seq for entry in found.entries]
         cursor = found.older
         if not cursor:
             break
     assert seen == list(range(35, 0, -1))
-    newer = trail.page(rare, "a5", scan=10)
+    newer = trail.page(rare, "a5", scan=trail.ScanBounds(10))
     assert (newer.looked_to, newer.newer) == (15, "a15")
-    assert trail.page(rare, "a30", scan=10).looked_to == 0
+    assert trail.page(rare, "a30", scan=trail.ScanBounds(10)).looked_to == 0
 
 
 @pytest.mark.parametrize("wanted", [Filter(actor="anna", q="never"), Filter(target="booking.created", by="hbus")])
@@ -129,13 +129,49 @@ def test_a_time_bounds_a_search_when_little_was_done_in_it(
     everything, wanted = AuditEntry.objects.all(), Filter(actor="anna", q="y")
     monkeypatch.setattr(trail, "SCAN", 10)
     long, scan = trail.search(everything, wanted, began, began + timedelta(days=1))
-    assert (scan, trail.page(long, size=50, scan=scan).looked_to) == (10, 26)
+    assert (scan.most, trail.page(long, size=50, scan=scan).looked_to) == (10, 26)
     short, scan = trail.search(everything, wanted, began + timedelta(seconds=20), began + timedelta(seconds=25))
-    assert (scan, [entry.seq for entry in trail.page(short).entries]) == (0, [24, 23, 22, 21, 20])
+    assert (bool(scan), [entry.seq for entry in trail.page(short).entries]) == (False, [24, 23, 22, 21, 20])
     assert all(bound in str(short.query) for bound in ('."seq" >= 20', '."seq" <= 24'))
     nothing, scan = trail.search(everything, wanted, began + timedelta(days=1))
-    assert (scan, list(nothing)) == (0, [])
-    assert trail.search(everything, Filter(actor="anna"), began)[1] == 0
+    assert (bool(scan), list(nothing)) == (False, [])
+    assert not trail.search(everything, Filter(actor="anna"), began)[1]
+
+
+def test_a_time_far_back_in_the_log_is_looked_through_from_its_end_to_its_beginning(
+    audit_state: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(60)
+    began = datetime(2026, 1, 1, tzinfo=UTC)
+    monkeypatch.setattr(trail, "SCAN", 10)
+    everything, wanted = AuditEntry.objects.all(), Filter(q="y")
+    within = began + timedelta(seconds=8), began + timedelta(seconds=33)
+    found, scan = trail.search(everything, wanted, *within)
+    # Nothing of what came after is looked at, and nothing of what was before.
+    pages, cursor = [], ""
+    while True:
+        one = trail.page(found, cursor, size=50, scan=scan)
+        pages.append((one.looked_to, [entry.seq for entry in one.entries]))
+        cursor = one.older
+        if not one.looked_to:
+            break
+    assert pages == [
+        (23, list(range(32, 22, -1))),
+        (13, list(range(22, 12, -1))),
+        (0, list(range(12, 7, -1))),
+    ]
+    # And the other way: from a number before it, as far as its end.
+    forth = trail.page(found, "a2", size=50, scan=scan)
+    assert (forth.looked_to, forth.newer, [entry.seq for entry in forth.entries]) == (17, "a17", [*range(17, 7, -1)])
+    assert trail.page(found, "a27", size=50, scan=scan).looked_to == 0
+    # With one end alone the other is that of the log.
+    for ends, first, looked in ((within[:1], (60, 51), 51), ((None, within[1]), (32, 23), 23)):
+        found, scan = trail.search(everything, wanted, *ends)
+        one = trail.page(found, size=50, scan=scan)
+        assert (one.entries[0].seq, one.entries[-1].seq, one.looked_to) == (*first, looked)
+    # What is dated elsewhere (a clock was set back) is in it where its number is.
+    nothing = trail.page(trail.narrowed(everything, Filter(action="nothing.*"), *within), "b99", scan=scan)
+    assert (nothing.entries, nothing.looked_to) == ([], 23)
 
 
 def test_what_was_done_to_a_thing_is_found_by_an_index(audit_state: object) -> None:

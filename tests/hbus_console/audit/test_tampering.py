@@ -320,3 +320,26 @@ def test_a_store_that_does_not_answer_is_said_and_is_no_finding(
     store.close()
     assert verdict.holds
     assert verdict.sentence().endswith("anchored heads agree; the store did not answer.")
+
+
+def test_an_alarm_stays_although_the_folder_is_put_back_as_it_was(intruder: Intruder) -> None:
+    """Found by a stranger: who can write ``STATE/audit`` made it go away, and the store agreed."""
+    assert verify_now().holds
+    intruder.tick()
+    kept = intruder.folder.with_name("kept")
+    shutil.copytree(intruder.folder, kept)
+    shutil.rmtree(intruder.folder)
+    assert not verify_now().holds
+    shutil.rmtree(intruder.folder)
+    shutil.copytree(kept, intruder.folder)
+    for _ in range(2):
+        verdict = verify_now()
+        assert not verdict.holds
+        assert "nobody has begun the anchors anew since: no anchor" in verdict.findings[0].what
+        intruder.write(3)
+        intruder.tick()
+    intruder.folder.rename(intruder.folder.with_name("aside"))
+    call_command("audit", "anchor", "--begin", "--reason", "it was the night shift", stdout=StringIO())
+    assert verify_now().holds
+    intruder.tick()
+    assert verify_now().holds

@@ -411,3 +411,14 @@ def test_the_anchors_of_a_new_installation_begin_with_its_empty_log(
     prepare(print)
     AuditAnchor().tick()
     assert [found.seq for found in anchors()] == [2], "and its duty goes on"
+
+
+def test_a_young_log_without_anchors_says_that_nothing_tells_of_its_end(write: Write, audit_state: Path) -> None:
+    """Found by a stranger: emptied of its end and its folder, it said that 0 anchored heads agree."""
+    write(3)
+    assert not (audit_state / "anchors.jsonl").exists()
+    verdict = verify()
+    assert verdict.holds
+    assert "unbroken; there are no anchors to tell whether its end was cut off" in verdict.sentence()
+    anchor_head(begin=True)
+    assert "1 anchored head agrees" in verify().sentence()

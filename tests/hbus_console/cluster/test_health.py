@@ -31,7 +31,7 @@ def test_readyz_names_every_part_it_asked(probed_store: StandaloneStore) -> None
     assert response.status_code == 200
     assert response.json() == {
         "status": "ready",
-        "parts": {"database:default": "ok", "database:ledger": "ok", "store": "ok"},
+        "parts": {"database:default": "ok", "database:ledger": "ok", "store": "ok", "live": "ok"},
     }
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 from django.db import connection
+from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.test.utils import CaptureQueriesContext
 
@@ -65,6 +66,24 @@ def test_an_export_reads_and_sends_no_more_at_once_either(
     chunks = list(sent)
     assert [chunk.count(b"\n") for chunk in chunks] == [2, 2, 2]  # type: ignore[union-attr]
     assert [json.loads(line)["id"] for line in b"".join(chunks).splitlines()] == letters  # type: ignore[arg-type]
+
+
+def test_an_export_goes_on_behind_letters_that_vanish_while_it_reads(
+    make_letter: MakeLetter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "_AT_ONCE", 2)
+    letters = [make_letter().pk for _ in range(6)][::-1]
+    ordered, gone = reading._ordered, letters[2:4]
+
+    def vanishing(rows: QuerySet[DeadLetter]) -> QuerySet[DeadLetter]:
+        # Between the question for their sizes and that for their bodies.
+        if "IN (" in str(rows.query) and str(gone[0]) in str(rows.query):
+            DeadLetter.objects.filter(pk__in=gone).delete()
+        return ordered(rows)
+
+    monkeypatch.setattr(reading, "_ordered", vanishing)
+    rows = reading.exported(person("operator"), LetterFilters())
+    assert [row["id"] for row in rows] == [*letters[:2], *letters[4:]]
 
 
 def test_the_page_of_the_letters_reads_no_body(make_letter: MakeLetter, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -197,6 +197,7 @@ def test_the_export_is_json_lines_masked_and_in_scope(sign_in: SignIn, make_lett
     ("query", "words"),
     [
         ("", "No dead letters"),
+        ("", "Nothing waits for a decision."),
         ("?topic=booking.changed&cause=x", "No dead letter matches"),
         ("?state=redriven", "Nothing was decided so"),
     ],

@@ -54,7 +54,7 @@ def test_so_many_failures_in_a_row_are_counted_and_no_more(watch: Watch) -> None
     assert FailuresInARow().read(watch.clock.now_ms()) == {"close-of-day": MOST_IN_A_ROW}
 
 
-def test_a_slot_that_nobody_decides_is_told_of_and_one_that_nobody_begins(watch: Watch) -> None:
+def test_a_slot_that_nobody_decides_is_told_of(watch: Watch) -> None:
     rule("job_silent", 60, clear_s=0)
     assert watch.go(None) == []
     now_s = watch.clock.now_ms() // 1000
@@ -63,16 +63,25 @@ def test_a_slot_that_nobody_decides_is_told_of_and_one_that_nobody_begins(watch:
     assert Alert.objects.get().value > 60
     JobCursor.objects.update(at=now_s)
     assert watch.go(None, rounds=2)[-1] == "resolved"
+
+
+def test_a_run_that_nobody_begins_is_late_and_its_job_is_not_said_to_run_never(watch: Watch) -> None:
+    rule("job_silent", 60, clear_s=0)
+    rule("job_late", 60, clear_s=0)
+    now_s = watch.clock.now_ms() // 1000
+    JobCursor.objects.update(at=now_s)
+    assert watch.go(None) == []
     waiting = {"job": "close-of-day", "version": 1, "slot": now_s - 300, "decided_us": 1, "changed_us": 1}
     run = JobRun.objects.create(state=RunState.CLAIMED, waits=True, **waiting)
     # It waits for another run of its job, as it should.
-    assert watch.go(None)[-1] == "resolved"
+    assert watch.go(None) == []
     JobRun.objects.filter(pk=run.pk).update(waits=False)
     assert watch.go(None)[-1] == "firing"
+    assert [alert.kind for alert in Alert.objects.all()] == ["job_late"]
 
 
 def test_a_run_waits_for_a_worker_only_once_it_is_due(watch: Watch) -> None:
-    rule("job_silent", 60, clear_s=0)
+    rule("job_late", 60, clear_s=0)
     JobCursor.objects.update(at=watch.clock.now_ms() // 1000)
     now_s = watch.clock.now_ms() // 1000
     slot = {"job": "close-of-day", "version": 1, "slot": now_s - 300, "state": RunState.CLAIMED}

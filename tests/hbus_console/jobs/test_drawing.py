@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from engine.cron.slots.steps import OPEN, RunState
@@ -19,7 +21,9 @@ def test_every_state_of_a_run_has_a_colour_and_one_alone() -> None:
     assert told == {state: FEATURE.tones.get(state) for state in told}
     # As a page has it that knows the word alone.
     assert told == {state: tone_of(state, "jobs") for state in told}
-    assert {state for state, tone in told.items() if tone == "info"} == set(OPEN)
+    # What waits is not at work.
+    assert {state for state in OPEN if told[state] == "info"} == {RunState.RUNNING}
+    assert [state for state, tone in told.items() if tone == "info"] == [RunState.RUNNING]
     assert tone_of_run("no state") == "neutral"
 
 
@@ -51,3 +55,18 @@ def test_a_run_is_late_from_when_it_was_to_begin(run: JobRun, late: int | None) 
 def test_now_is_drawn_where_it_lies_in_the_line(now_s: int, drawn: bool) -> None:
     line = DayLine("close-of-day", (), (2_000,), 3_600)
     assert ('class="now"' in day(line, 1_000, now_s * 1_000_000)) is drawn
+
+
+def drawn(line: DayLine) -> list[tuple[str, int, int]]:
+    shapes = re.findall(r'<rect class="([\w ]+)" x="(\d+)" y="3" width="(\d+)"', day(line, 0, -1))
+    return [(tone, int(x), int(width)) for tone, x, width in shapes]
+
+
+def test_slots_that_would_touch_are_one_band_and_not_ticks_that_seem_to_be_all() -> None:
+    minutes = [60 * minute for minute in range(0, 60 * 24, 2)]
+    assert drawn(DayLine("a", (), minutes)) == [("next often", 0, 1_439)]
+    quarters = [900 * quarter for quarter in range(4)]
+    assert drawn(DayLine("a", (), quarters)) == [("next", x, 3) for x in (0, 15, 30, 45)]
+    # As the list of jobs has them: one in a quarter of an hour, and behind the first two others come at once.
+    assert drawn(DayLine("a", (), quarters, often={0, 900})) == [("next often", 0, 33), ("next", 45, 3)]
+    assert drawn(DayLine("a", (), [0], often={0})) == [("next often", 0, 3)]

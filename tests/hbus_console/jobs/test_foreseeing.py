@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from io import StringIO
+from typing import Any
 
 import pytest
 from django.core.management import call_command
@@ -15,6 +16,7 @@ from engine.cron.slots.parts import shards
 from hbus_console.access.acts import Role
 from hbus_console.access.permissions import Actor, Forbidden
 from hbus_console.audit.models import AuditEntry
+from hbus_console.jobs import busy
 from hbus_console.jobs.models import Job, JobRun
 from hbus_console.jobs.part_words import part_words
 from hbus_console.jobs.services import triggering
@@ -26,6 +28,7 @@ from tests.hbus_console.topics.conftest import actor
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
 NAME = "close-of-day"
+WAITS = {"job": "other", "version": 1, "state": "claimed", "decided_us": 1, "changed_us": 1}
 
 
 @pytest.fixture(autouse=True)
@@ -148,3 +151,67 @@ def test_page_api_and_command_say_the_same(make_job: MakeJob, signed_in: Callabl
         "cannot be read as JSON" in client.post(f"/jobs/{NAME}/trigger/dry-run/", {"parameters": "{"}).content.decode()
     )
     assert JobRun.objects.count() == 0
+
+
+def test_where_all_workers_are_busy_nothing_begins_at_once(
+    make_job: MakeJob, operator: Actor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_job("http", "https://1.1.1.1/")
+    make_job("http", "https://1.1.1.1/", "other")
+    busy_workers(monkeypatch, slots=2, doing=1)
+    assert told(operator)["begins"] == ("at once: no other run of it is running", "")
+    busy_workers(monkeypatch, slots=2, doing=2)
+    begins = "when a worker is free (all 2 slots are busy): no other run of it is running"
+    assert told(operator)["begins"] == (begins, "warn")
+    for slot in (1, 2):
+        JobRun.objects.create(slot=slot, **WAITS)
+    # Not due, told to wait for another, and for one machine that is not meant: none of these is before it.
+    JobRun.objects.create(slot=2**40, **WAITS)
+    JobRun.objects.create(slot=3, waits=True, **WAITS)
+    begins = "when a worker is free (all 2 slots are busy, and 2 runs wait before it): no other run of it is running"
+    assert told(operator)["begins"] == (begins, "warn")
+    # A slot is free, and is taken by who came before.
+    busy_workers(monkeypatch, slots=2, doing=1)
+    assert told(operator)["begins"][0].startswith("when a worker is free (there are 2, and 2 runs wait before it)")
+
+
+def test_what_the_job_itself_hinders_is_told_as_that_also_while_workers_are_busy(
+    make_job: MakeJob, operator: Actor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_job("http", "https://1.1.1.1/", overlap="skip")
+    running()
+    busy_workers(monkeypatch, slots=1, doing=1)
+    assert told(operator)["begins"][0].startswith("not at all")
+
+
+def test_a_part_waits_for_the_workers_of_its_machine(
+    make_job: MakeJob, operator: Actor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_job("http", "https://1.1.1.1/")
+    busy_workers(monkeypatch, slots=1, doing=1)
+    assert busy.room_for(["@vm"]) == "when a worker on vm is free (its one slot is busy)"
+    assert busy.room_for([""]) == "when a worker is free (its one slot is busy)"
+
+
+def test_what_waits_is_counted_where_it_lies_however_many_machines_are_asked(
+    monkeypatch: pytest.MonkeyPatch, django_assert_num_queries: Any
+) -> None:
+    """Found by a reviewer: a backlog was loaded whole, once for each node."""
+    busy_workers(monkeypatch, slots=1, doing=1)
+    for slot, part in enumerate(("", "3/8", "@vm", "@vm", "@web")):
+        JobRun.objects.create(slot=slot, part=part, **WAITS)
+    with django_assert_num_queries(1) as asked:
+        said = busy.room_for(["@vm", "@web"])
+    assert said == "when a worker on vm is free (its one slot is busy, and 4 runs wait before it)"
+    assert "COUNT(" in asked[0]["sql"]
+    assert busy.room_for([""]).endswith("and 2 runs wait before it)")
+    # Each machine is asked for, with what waits for it.
+    by_host = {"a": busy.Workers(1, 9, ()), "web": busy.Workers(1, 3, ())}
+    monkeypatch.setattr(busy, "workers_of", lambda host="": by_host[host])
+    with django_assert_num_queries(1):
+        assert busy.room_for(["@a", "@web"]).startswith("when a worker on web is free (there are 3, and 3 runs wait")
+
+
+def busy_workers(monkeypatch: pytest.MonkeyPatch, slots: int, doing: int) -> None:
+    runs = tuple(JobRun(pk=900 + number, job="other") for number in range(doing))
+    monkeypatch.setattr(busy, "workers_of", lambda host="": busy.Workers(1, slots, runs))

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from engine.core.clock import ManualClock
 from engine.cron.slots.steps import RunState, SlotKey
 from hbus_console.access.permissions import SYSTEM
 from hbus_console.jobs import live
@@ -19,8 +20,7 @@ from hbus_console.jobs.models import Job, JobRun, LogPiece
 from hbus_console.jobs.parameter_form import read_parameters
 from hbus_console.jobs.services import triggering
 from hbus_console.jobs.services.jobs import change_job, pause_job
-from hbus_console.jobs.services.secrecy import Secrecy
-from hbus_console.jobs.showing import masked
+from hbus_console.jobs.showing import masked, restored
 from hbus_console.jobs.views import lists
 from hbus_console.wiring.cron import slot_store
 from tests.hbus_console.jobs.conftest import MakeJob
@@ -135,7 +135,7 @@ def test_a_run_says_why_it_ran_and_what_it_wrote(page: Client, job: Job) -> None
     html = html_of(page, f"/jobs/{NAME}/runs/{run.pk}/")
     assert "it ended with exit code 3" in html
     assert "&lt;b&gt;second&lt;/b&gt;" in html
-    assert "… 6 pieces of the log were left out here" in html
+    assert "… a part of the log was left out here" in html
     assert "— attempt 2 —" in html
     assert f">{slot_store().lease_key(run.pk)}<" in html
     assert f">{slot_store().marker_key(SlotKey(NAME, 1, run.slot))}<" in html
@@ -252,7 +252,7 @@ def test_nested_secrets_stay_when_a_form_shows_them_masked() -> None:
     known = {"db": {"host": "a", "password": "x"}, "list": [{"token": "y"}]}
     shown = masked(known)
     assert shown == {"db": {"host": "a", "password": "•••"}, "list": [{"token": "•••"}]}
-    assert Secrecy().unmasked({**shown, "db": {**shown["db"], "host": "b"}}, known) == {
+    assert restored({**shown, "db": {**shown["db"], "host": "b"}}, known, shown) == {
         "db": {"host": "b", "password": "x"},
         "list": [{"token": "y"}],
     }
@@ -311,3 +311,16 @@ def test_the_preview_leaves_out_what_the_form_leaves_out(page: Client) -> None:
     assert max(told) < 5
     wrong = page.post("/jobs/preview/", {**form, "excluded": "Christmas"}).content.decode()
     assert "christmas is no day" in wrong
+
+
+@pytest.mark.parametrize(
+    ("schedule", "tone"), [("@every 10s", "next often"), ("*/5 * * * *", "next often"), ("*/30 * * * *", "next")]
+)
+def test_the_picture_of_the_day_tells_a_frequent_job_from_one_of_each_half_hour(
+    page: Client, job: Job, monkeypatch: pytest.MonkeyPatch, schedule: str, tone: str
+) -> None:
+    Job.objects.update(schedule=schedule)
+    # A midnight: the whole day is to come.
+    monkeypatch.setattr(lists, "clock", ManualClock(1_795_651_200_000))
+    tones = set(re.findall(r'<rect class="(next[\w ]*)"', html_of(page, "/jobs/")))
+    assert tones == {tone}

@@ -261,7 +261,10 @@ def test_a_run_says_which_part_it_does_and_leads_to_the_others(
     assert "waits for a worker" in html
     JobRun.objects.update(slot=int(time.time()))
     # One slot, whatever its parts.
-    assert "1 slot today" in " ".join(page.get("/jobs/").content.decode().split())
+    whole = " ".join(page.get("/jobs/").content.decode().split())
+    assert "1 slot of today was decided · 1 of them is not over" in whole
+    narrowed = " ".join(page.get("/jobs/?q=zzz").content.decode().split())
+    assert "1 slot of today was decided in all jobs that you may see" in narrowed
 
 
 def test_a_job_becomes_divided_by_a_change_and_what_was_open_stays_whole(make_job: MakeJob, judge: SlotJudge) -> None:

@@ -18,6 +18,7 @@ from pytest_django import Settings
 from engine.core.clock import ManualClock
 from engine.core.facts import MemoryFacts
 from engine.core.store import open_client
+from engine.cron import fact_kinds
 from engine.cron.facts import RunFields
 from engine.cron.slots.steps import RunState
 from engine.cron.slots.store import STORE_TIMEOUT_S
@@ -218,6 +219,26 @@ def test_how_a_run_ended_and_how_long_it_took_is_told(
     make_job("function", "test.fails", "other")
     assert timed.run(trigger(admin_actor, "other", Trigger(None, "a test")).run.pk) is RunState.FAILED
     assert facts.kinds()[2:] == ["run_begun", "run_failed"]
+
+
+def test_how_late_it_began_is_told_of_its_first_attempt_alone(
+    timed: RunProcess, facts: MemoryFacts, make_job: MakeJob, admin_actor: Actor
+) -> None:
+    make_job("function", "test.takes", parameters={"seconds": 2.5})
+    late = []
+    for attempt in (1, 2):
+        run = triggered(admin_actor) if attempt == 1 else trigger(admin_actor, "close-of-day", Trigger(None, "x")).run
+        JobRun.objects.filter(pk=run.pk).update(attempt=attempt, slot=run.slot - 3_600)
+        assert timed.run(run.pk) is RunState.DONE
+        begun = facts.batches[-2]
+        assert isinstance(begun.fields, RunFields)
+        late.append(begun.fields.late_us)
+    assert late[0] != 0
+    # A zero is no sample of it.
+    assert late[1] == 0
+    (kind,) = (each for each in fact_kinds.KINDS if each.name == "run_begun")
+    assert kind.timer is not None
+    assert kind.timer.without_zeros
 
 
 def test_each_attempt_that_failed_leaves_its_reason_in_the_log(

@@ -8,7 +8,6 @@ import pytest
 from django.db import OperationalError
 
 from engine.cron.work.log_spool import LogSpool
-from hbus_console.jobs import log_pieces
 from hbus_console.jobs.models import LogPiece
 from hbus_console.jobs.working.shipping import LogShipper, ship_left_behind
 
@@ -73,17 +72,6 @@ def test_a_mistake_in_shipping_is_told_and_ends_nothing(
     # Another finds it
     assert ship_left_behind(tmp_path) == 1
     assert [text for *_, text in pieces()] == ["one\n"]
-
-
-def test_between_its_beginning_and_its_end_a_long_log_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_pieces, "HEAD", 2)
-    monkeypatch.setattr(log_pieces, "TAIL", 3)
-    spool = LogSpool(tmp_path, 7, 1)
-    shipper = LogShipper(spool)
-    for number in range(1, 11):
-        spool.write(f"{number}\n")
-        shipper.ship()
-    assert [(seq, text) for seq, _, text in pieces()] == [(n, f"{n}\n") for n in (1, 2, 8, 9, 10)]
 
 
 def test_what_a_database_that_is_away_did_not_take_is_shipped_later(

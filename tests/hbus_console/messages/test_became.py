@@ -209,11 +209,22 @@ def test_the_page_and_the_api_filter_by_outcome(sign_in: SignIn) -> None:
 @pytest.mark.usefixtures("world")
 @pytest.mark.parametrize(
     ("outcome", "words"),
-    [("dead", "Nothing died"), ("retrying", "Nothing is tried again"), ("unsettled", "Everything is settled")],
+    [
+        ("dead", "Nothing was found dead"),
+        ("retrying", "Nothing was found that is tried again"),
+        ("unsettled", "Nothing unsettled was found"),
+        ("nobody-told", "Everything found in this time was told"),
+        ("lost", "Nothing was found lost"),
+    ],
 )
 def test_where_nothing_fits_the_page_says_what_that_means(sign_in: SignIn, outcome: str, words: str) -> None:
     later = f"from={AT + 3_600_000}&to={AT + 7_200_000}"
-    assert words in sign_in().get(f"/messages/?outcome={outcome}&{later}").content.decode()
+    client = sign_in()
+    assert words in client.get(f"/messages/?outcome={outcome}&{later}").content.decode()
+    # Of one topic it says nothing about the others.
+    narrowed = client.get(f"/messages/?outcome={outcome}&topic={TOPIC}&{later}").content.decode()
+    assert words not in narrowed
+    assert "No message fits" in narrowed
 
 
 @pytest.mark.parametrize("asked", [{"outcome": "sad"}, {"outcome": "dead", "repeated": "any"}])

@@ -3,24 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 
 import pytest
+from django.db import transaction
 from django.test import Client
 
+from engine.bus.options import PublishOptions
+from engine.core.clock import to_datetime
 from hbus_console.accounts.actors import actor_of
 from hbus_console.accounts.models import User
 from hbus_console.messages import in_log
+from hbus_console.outbox.models import OutboxMessage
+from hbus_console.outbox.services import publish_on_commit
+from hbus_console.publishing.producer import shared_producer
+from hbus_console.topics.models import Topic
+from hbus_console.topics.services.topic_rules import carrier_of
+from hbus_console.wiring import bus
 from tests.hbus_console.messages.conftest import TOPIC, publish
 
 pytestmark = [pytest.mark.django_db(databases=["default", "ledger"]), pytest.mark.usefixtures("installation")]
 #: A ULID of November 2023.
 OLD = "01HF7YAT000000000000000000"
+#: And one of January 2100.
+AHEAD = "03QCPC7P000000000000000000"
 
 
-def look(message_id: str, topic: str = TOPIC, scope: str = "*") -> in_log.InLog:
+def look(message_id: str, topic: str = TOPIC, scope: str = "*", source: str = "") -> in_log.InLog:
     user = User.objects.create(username=f"v{User.objects.count()}")
     user.grants.create(role="viewer", scope=scope)
-    return in_log.look(actor_of(user), topic, message_id)
+    return in_log.look(actor_of(user), topic, message_id, source)
 
 
 def test_what_lies_in_the_log_is_stored_and_what_does_not_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -28,11 +40,51 @@ def test_what_lies_in_the_log_is_stored_and_what_does_not_is_not(monkeypatch: py
     monkeypatch.setattr(in_log, "_AT_ONCE", 1)
     assert [look(each).stored for each in ids] == [True] * 3
     assert look("never-published") == in_log.InLog(
-        False, f"It is not stored: the log of {TOPIC} was looked through up to its beginning."
+        False,
+        f"It is not in the log of {TOPIC}, by all that it holds, nor does it wait for its due time as one of "
+        "/hbus/console.",
     )
-    assert "since its id was made" in look(OLD).said
+    assert "by what was stored since 2023-11-14T" in look(OLD).said
     monkeypatch.setattr(in_log, "MOST", 2)
     assert look(ids[0]).stored is None
+
+
+def test_what_waits_to_come_there_is_stored_or_kept() -> None:
+    later = publish(delay_s=3_600)
+    assert (look(later).stored, "waits for its due time" in look(later).said) == (True, True)
+    # Of another source, which must be named.
+    options = PublishOptions(delay_s=3_600, source="/pms", message_id="pms-1")
+    shared_producer().publish(TOPIC, {"n": 1}, options)
+    assert (look("pms-1").stored, look("pms-1", source="/pms").stored) == (False, True)
+    assert "as one of /hbus/console" in look("pms-1").said
+    with transaction.atomic():
+        leaving = publish_on_commit(TOPIC, {"n": 1})
+    assert (look(leaving).stored, "in the outbox" in look(leaving).said) == (True, True)
+    OutboxMessage.objects.update(refused_at=to_datetime(1), last_error="too large")
+    assert look(leaving) == in_log.InLog(
+        False, "It is not stored: it lies in the outbox, and the bus refused it: too large"
+    )
+    # Who may not look into the log is told nothing of it either.
+    assert look(later, scope="stay.*").stored is None
+
+
+def test_an_id_whose_clock_is_ahead_is_found_and_one_that_is_not_there_is_looked_for_in_all() -> None:
+    assert "by all that it holds" in look(AHEAD).said
+    publish(message_id=AHEAD)
+    assert look(AHEAD).stored
+
+
+def test_while_its_topic_moves_both_logs_are_looked_into_and_afterwards_what_is_gone_is_not_ruled_out() -> None:
+    before = publish()
+    made = Topic.objects.get(name=TOPIC)
+    bus.admin("memory").create_topic(TOPIC)
+    moved = {"transport": "memory", "moved_at": made.created_at + timedelta(seconds=1)}
+    Topic.objects.filter(pk=made.pk).update(leaving=carrier_of(made.transport), **moved)
+    assert look(before).stored
+    assert look("never-published").stored is False
+    Topic.objects.filter(pk=made.pk).update(leaving="")
+    found = look(before)
+    assert (found.stored, "before the topic moved" in found.said) == (None, True)
 
 
 def test_where_nobody_may_or_can_look_nothing_is_claimed() -> None:

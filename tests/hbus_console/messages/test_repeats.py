@@ -116,7 +116,7 @@ def test_a_real_duplicate_is_told_on_the_page_and_over_http(
     assert f'title="{first}"' in page
     assert '<span class="badge info">published again</span>' in page
     assert "last repeated first" in page
-    assert "Nothing was repeated in this time" in client.get("/messages/?repeated=delivery").content.decode()
+    assert "Nothing was found repeated in this time" in client.get("/messages/?repeated=delivery").content.decode()
     answer = client.get("/api/v1/messages?repeated=any").json()
     assert [row["id"] for row in answer["results"]] == [first]
     assert answer["results"][0]["outcome"]["published_again"] == 1
@@ -147,3 +147,15 @@ def test_a_few_repetitions_among_a_hundred_thousand_messages_are_found_at_once()
             assert len(search.search(ALL, query).messages) == 10
         # Without the indexes of repetitions, or with a walk over a topic for each, it is some hundred times that.
         cost.at_most(5_000, query)
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"), [("any", (True, True)), ("publish", (True, False)), ("delivery", (False, True))]
+)
+def test_where_nothing_was_repeated_the_page_says_what_would_be_listed(
+    sign_in: Callable[..., Client], kind: str, told: tuple[bool, bool]
+) -> None:
+    message("once", AT)
+    page = sign_in().get(f"/messages/?repeated={kind}").content.decode()
+    assert "Nothing was found repeated in this time" in page
+    assert ("idempotency key" in page, "the inbox has seen" in page) == told

@@ -59,7 +59,7 @@ def test_each_way_in_finds_the_one(sign_in: SignIn, sent: str, query: str) -> No
 def test_what_is_named_exactly_is_found_whatever_its_age(sign_in: SignIn, sent: str) -> None:
     long_ago = "from=2020-01-01T00:00&to=2020-01-02T00:00"
     client = sign_in()
-    assert "Nothing was published in this time" in client.get(f"/messages/?{long_ago}").content.decode()
+    assert "Nothing published in this time was found" in client.get(f"/messages/?{long_ago}").content.decode()
     assert "No message fits" in client.get(f"/messages/?key=booking/48213&{long_ago}").content.decode()
     assert sent in client.get("/messages/?key=booking/48213").content.decode()
 
@@ -117,7 +117,9 @@ def test_an_empty_ledger_says_what_to_do(sign_in: SignIn) -> None:
 
 def test_a_ledger_that_is_off_says_so(sign_in: SignIn, settings: pytest.FixtureRequest) -> None:
     settings.HBUS_LEDGER = False  # type: ignore[attr-defined]
-    assert "switched off" in sign_in().get("/messages/").content.decode()
+    page = sign_in().get("/messages/").content.decode()
+    assert "The ledger is switched off" in page
+    assert "No message yet" not in page
 
 
 def test_a_store_that_is_away_is_said(sign_in: SignIn, sent: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -271,3 +271,37 @@ def test_the_picture_counts_only_what_it_knows() -> None:
     for number in range(7, 50):
         message(f"e{number}", causation_id="m1")
     assert ">many others<" in graph.draw(life("m1"))
+
+
+@pytest.fixture
+def dies_again(life_of_trouble: None) -> DeadLetter:
+    """The copy dies too, and is redriven as ``m4``."""
+    LedgerEvent.objects.filter(message_id="m2").delete()
+    event("m2", "dead", 1_700_500, "partner-sync", attempt=2, error="UnknownRoomCode: DBL-SEA", fingerprint="7c1f9a00")
+    letter = DeadLetter.objects.get()
+    letter.pk = None
+    letter.message_id, letter.redriven_as, letter.position = "m2", "m4", "2-0"
+    letter.save(force_insert=True)
+    message("m4", AT + 1_800_000, causation_id="m2", correlation_id="req-9f21c0")
+    return letter
+
+
+def test_the_last_of_what_was_redriven_again_and_again_is_told_where_it_began(
+    dies_again: DeadLetter, sign_in: Callable[..., Client]
+) -> None:
+    client = sign_in()
+
+    def told() -> tuple[str, list[tuple[str, str]]]:
+        (moment,) = [each for each in services.timeline(ALL, "m1") if each.sentence.startswith("Redriven as m2")]
+        html = client.get(f"/messages/m1?topic={TOPIC}").content.decode()
+        found = re.findall(r'<span class="badge (\w+)">(redriven[^<]*)<', html)
+        return moment.sentence.rpartition(" · ")[2], found
+
+    assert told() == ("it died again, and was redriven as m4: waits for partner-sync", [("act", "redriven")])
+    event("m4", "settled", 1_800_100, "partner-sync", attempt=1, duration_us=88_000)
+    ends = "it died again, and was redriven as m4: settled by partner-sync at attempt 1 in 88 ms"
+    assert told() == (ends, [("ok", "redriven, settled")])
+    LedgerEvent.objects.filter(message_id="m4").delete()
+    event("m4", "dead", 1_800_100, "partner-sync", attempt=3)
+    ends = "it died again, and was redriven as m4: dead in partner-sync again after 3 attempts"
+    assert told() == (ends, [("bad", "redriven, dead again")])

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from django.db import transaction
+from django.db import OperationalError, transaction
 
 from engine.bus import at_carriers
 from engine.bus.conformance.running import until
@@ -178,7 +178,7 @@ def test_a_topic_that_lost_its_owner_meanwhile_refuses_all_of_its_messages(topic
 
 
 class Hanging:
-    """The real producer, whose topic ``a.slow`` lies in a store that answers nothing before the gate is open."""
+    """The real producer, whose topics ``a.slow…`` lie in a store that answers nothing before the gate is open."""
 
     def __init__(self) -> None:
         self.gate = threading.Event()
@@ -186,7 +186,7 @@ class Hanging:
 
     def way(self, topic: str, *, meant: str) -> Any:
         real = shared_producer().way(topic, meant=meant)
-        return SimpleNamespace(carrier="slow", send=partial(self._send, real)) if topic == "a.slow" else real
+        return SimpleNamespace(carrier="slow", send=partial(self._send, real)) if topic.startswith("a.slow") else real
 
     def _send(self, real: Way, messages: Sequence[Message], idempotency_keys: Sequence[str]) -> list[Any]:
         self.sent.append([message.id for message in messages])
@@ -212,6 +212,55 @@ def test_a_store_that_hangs_delays_nothing_of_another(
     hanging.gate.set()
     until(lambda: outbox_state().waiting == 0, between=carrying.tick)
     assert hanging.sent == [["s1"], ["s2"], ["s3"]]
+
+
+class Ending(Hanging):
+    """And it answers while the way to ``a.slower`` is asked for: what was sent is over, and nobody has seen to it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.over: threading.Event | None = None
+
+    def way(self, topic: str, *, meant: str) -> Any:
+        if topic == "a.slower" and self.over:
+            self.gate.set()
+            assert self.over.wait(60)
+        return super().way(topic, meant=meant)
+
+
+def test_what_ends_just_before_more_goes_there_is_booked_and_not_sent_again(
+    topic: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(at_carriers, "PATIENCE_S", 0.01)
+    slow, slower = (Topic.objects.create(name=name, team=topic.team) for name in ("a.slow", "a.slower"))
+    ending = Ending()
+    catalog.changed()
+    put(slow, "s1")
+    carrying = OutboxRelay(lambda: ending, store.client, wait_s=0.01)  # type: ignore[arg-type, return-value]
+    until(lambda: ending.sent == [["s1"]], between=carrying.tick)
+    ending.over = carrying._at._carriers["slow"].over
+    put(slower, "t1")
+    until(lambda: outbox_state().waiting == 0, between=carrying.tick)
+    assert ending.sent == [["s1"], ["t1"]]
+
+
+def test_what_could_not_be_booked_is_booked_by_the_next_tick_and_not_sent_again(
+    topic: Topic, stored: Callable[[], list[Message]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(topic, "a1", "a2", key="a")
+    picky = Picky(lambda _: None)
+    carrying = relay(picky)
+
+    def fail(*_: Any) -> None:
+        raise OperationalError("database is locked")
+
+    with monkeypatch.context() as locked:
+        locked.setattr("hbus_console.outbox.relay._book", fail)
+        with pytest.raises(OperationalError):
+            carrying.tick()
+    assert outbox_state().waiting == 2
+    carrying.tick()
+    assert (picky.sent, names(stored()), outbox_state().waiting) == ([["a1"], ["a2"]], ["a1", "a2"], 0)
 
 
 def test_with_nothing_to_do_it_sleeps_until_it_is_woken(topic: Topic, stored: Callable[[], list[Message]]) -> None:

@@ -29,6 +29,7 @@ from hbus_console.nodes.stamps import Node
 from hbus_console.outbox.models import OutboxMessage
 from hbus_console.overview.concerns import concerns
 from hbus_console.subscriptions.models import Subscription
+from hbus_console.topics.models import Topic
 from hbus_console.traffic.concerns import lag as read_lag
 from hbus_console.traffic.flow import LagNow
 from hbus_console.ui.concern import Concern, Look
@@ -100,6 +101,7 @@ def test_further_causes_are_one_line_not_silently_left_out(admin_actor: Actor) -
     for number in range(6):
         dead_letters(1, "booking.changed", fingerprint=f"f{number}")
     assert texts(admin_actor)[-1] == "Dead letters of further causes"
+    assert found(admin_actor)[-1].note == "fewer of each, or as many"
     assert len(found(admin_actor)) == 5
 
 
@@ -183,6 +185,18 @@ def test_what_leads_further_than_its_alert_says_since_when_it_fires(admin_actor:
     assert " · alert since " in parked.note
     other = [fired("parked", group="billing")]
     assert " · alert since " not in found(admin_actor, lag=lag, alerts=other)[-1].note
+
+
+def test_what_several_duties_have_met_is_one_line(admin_actor: Actor) -> None:
+    away = "The store cannot be reached. It is tried again."
+    names = ("audit-verification", "consumer-names", "relay")
+    duties = [{"name": name, "state": "store lost", "last_error": away} for name in names]
+    duties.append({"name": "rollup", "state": "running", "last_error": "it hurts"})
+    told = [each for each in found(admin_actor, nodes=[*ALL[:2], node("keeper", duties=duties)]) if "dut" in each.text]
+    assert [(each.tone, each.text, each.note) for each in told] == [
+        ("warn", "3 duties fail alike", f"{away} audit-verification, consumer-names and relay"),
+        ("warn", "The duty rollup fails", "it hurts"),
+    ]
 
 
 def test_a_duty_that_hangs_is_told_until_another_keeper_does_it(admin_actor: Actor) -> None:
@@ -303,6 +317,9 @@ def test_a_subscription_that_falls_behind_is_named_unless_it_is_paused(admin_act
     assert texts(admin_actor, lag=[fresh]) == []
     Subscription.objects.update(paused=True)
     assert texts(admin_actor, lag=[late]) == ["loyalty on rate.published is paused"]
+    Subscription.objects.update(paused=False)
+    Topic.objects.update(paused=True)
+    assert texts(admin_actor, lag=[late]) == ["rate.published is paused"]
 
 
 def test_roles_that_died_or_fell_silent_and_failing_duties(admin_actor: Actor) -> None:

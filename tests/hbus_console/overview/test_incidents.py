@@ -103,6 +103,16 @@ def test_a_breaker_that_a_person_opened_joins_what_is_wrong(admin_actor: Actor) 
     assert "the breaker is open" in line.note
 
 
+def test_a_breaker_that_tries_a_message_is_not_said_to_deliver_nothing(admin_actor: Actor) -> None:
+    subscription(topic(ONE[0]), ONE[1], breaker_failures=5)
+    board = bus.breakers()
+    board.trip(*ONE, "node-1", f"ConnectionError: {AWAY}", Pauses(60_000, 60_000))
+    assert [each.note for each in found(admin_actor)] == ["nothing is delivered meanwhile"]
+    board.force_trial(*ONE)
+    board.probe(*ONE, "node-1")
+    assert [each.note for each in found(admin_actor)] == ["one message is being tried"]
+
+
 def test_a_breaker_leads_what_follows_from_it(admin_actor: Actor) -> None:
     subscription(topic(ONE[0]), ONE[1], breaker_failures=5)
     bus.breakers().trip(*ONE, "node-1", f"ConnectionError: {AWAY}", Pauses(60_000, 60_000))

@@ -421,27 +421,3 @@ def test_a_copy_that_its_topic_would_not_take_is_left_and_said_before(editor: Ac
     with pytest.raises(BadInput, match="nothing to do"):
         replay(editor, into_group="availability")
     assert not OutboxMessage.objects.exists()
-
-
-def test_it_ends_where_it_was_to_end_also_when_retention_takes_that_on_the_way(
-    editor: Actor, published: list[Receipt]
-) -> None:
-    """It went on to the end of the log then: the position was never met."""
-    spec = {"topic": TOPIC, "until": published[9].position, "into_group": "billing"}
-    operation = services.start(editor, "replay", spec, reason="why", rate_per_s=0).operation
-    last = bus.admin().read(TOPIC, published[9].position)
-    assert last is not None
-    assert operation.spec["to_ms"] == last.at_ms
-
-
-def test_an_end_that_is_not_held_is_refused(editor: Actor, published: list[Receipt]) -> None:
-    spec = {"topic": TOPIC, "until": "1-1", "into_group": "billing"}
-    with pytest.raises(BadInput, match="does not hold '1-1'"):
-        services.start(editor, "replay", spec, reason="why")
-
-
-def test_an_end_before_the_beginning_is_refused(editor: Actor, published: list[Receipt]) -> None:
-    after = published[3].position
-    spec = {"topic": TOPIC, "after": after, "until": after, "into_group": "billing"}
-    with pytest.raises(BadInput, match="empty"):
-        services.start(editor, "replay", spec, reason="why")

@@ -4,6 +4,7 @@ another, is not."""
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import socket
@@ -212,3 +213,29 @@ def test_an_nsqd_that_takes_connections_and_says_nothing_is_deaf(tmp_path: Path)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         said = probes.nsqd_answers(_installation(tmp_path, nsqd=listener.getsockname()[1]), 0, 1)
     assert isinstance(said, probes.Deaf)
+
+
+@pytest.mark.usefixtures("_impatient")
+@pytest.mark.parametrize(("store", "deaf"), [("ok", True), ("does not answer", False)])
+def test_a_web_role_whose_live_pages_stand_still_is_deaf_unless_it_waits_for_another(
+    tmp_path: Path, store: str, deaf: bool
+) -> None:
+    parts = {"database:default": "ok", "store": store, "live": "has not looked for 31 s"}
+
+    class NotReady(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(503)
+            self.end_headers()
+            self.wfile.write(json.dumps({"parts": parts}).encode())
+
+        def log_message(self, *_: Any) -> None: ...
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), NotReady)
+    serving = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    serving.start()
+    said = probes.web_answers(_installation(tmp_path, port=server.server_port), 0, 1)
+    server.shutdown()
+    serving.join()
+    server.server_close()
+    assert said.endswith("live has not looked for 31 s")
+    assert isinstance(said, probes.Deaf) is deaf

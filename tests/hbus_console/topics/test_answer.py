@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 from django.test import Client
@@ -38,9 +38,10 @@ def client(signed_in: Callable[..., Client]) -> Client:
 
 @pytest.fixture
 def answer(client: Client, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
-    def ask(state: str = "running", *, silent: bool = False) -> str:
-        status = {"topic": ONE[0], "group": ONE[1], "state": state, "rate": 0.0, "in_flight": 0}
-        node = Node("h:consumer:0", "consumer", "0", "h", 1, 0, 0, silent, {"consumers": [status]})
+    def ask(state: str = "running", *, silent: bool = False, groups: Sequence[str] = ONE[1:]) -> str:
+        status = {"topic": ONE[0], "state": state, "rate": 0.0, "in_flight": 0}
+        consumers = [{**status, "group": group} for group in groups]
+        node = Node("h:consumer:0", "consumer", "0", "h", 1, 0, 0, silent, {"consumers": consumers})
         monkeypatch.setattr(standing, "nodes", lambda: [node])
         said: str = client.get(f"/topics/{ONE[0]}/").context["page"].answer
         return said
@@ -70,5 +71,18 @@ def test_nor_does_one_whose_breaker_is_open_or_that_is_paused(
 ) -> None:
     bus.breakers().trip(*ONE, "node-1", "away", Pauses(60_000, 60_000))
     assert answer() == "The breaker of billing is open: nothing is delivered meanwhile."
+    bus.breakers().force_trial(*ONE)
+    bus.breakers().probe(*ONE, "node-1")
+    assert answer() == "The breaker of billing is open: one message is being tried."
+    other = (ONE[0], "another")
+    Subscription.objects.create(
+        topic=Subscription.objects.get().topic, group=other[1], handler_name="hotel.handlers:bill", breaker_failures=5
+    )
+    bus.breakers().trip(*other, "node-1", "away", Pauses(60_000, 60_000))
+    assert answer(groups=("another", ONE[1])) == (
+        "The breakers of another, billing are open: nothing is delivered meanwhile, "
+        "but for one message of billing that is being tried."
+    )
+    Subscription.objects.filter(group=other[1]).delete()
     committed(lambda: services.pause_subscription(OPERATOR, *ONE, "silence"))
     assert answer() == "billing is paused."

@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 from collections.abc import AsyncIterator, Callable
+from contextlib import ExitStack
 
 import pytest
 import structlog
@@ -137,7 +138,7 @@ def test_many_streams_of_one_sight_share_one_look() -> None:
         assert len(set(texts)) == 1
         assert look.asked == [EVERYTHING]
         for stream in streams:
-            await stream.aclose()  # type: ignore[attr-defined]
+            await stream.aclose()
 
     asyncio.run(run())
 
@@ -150,8 +151,8 @@ def test_each_sight_gets_its_own_figures_from_the_same_poller() -> None:
         one, other = await asyncio.gather(first_event(mine), first_event(yours))
         assert one.split("data: ")[1] != other.split("data: ")[1]
         assert set(look.asked) == {("booking.*",), ("stay.*",)}
-        await mine.aclose()  # type: ignore[attr-defined]
-        await yours.aclose()  # type: ignore[attr-defined]
+        await mine.aclose()
+        await yours.aclose()
 
     asyncio.run(run())
 
@@ -166,7 +167,7 @@ def test_a_reconnect_is_not_told_again_what_it_has_seen() -> None:
         assert await anext(again) == "retry: 3000\n\n"
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(first_event(again), 0.05)
-        await stream.aclose()  # type: ignore[attr-defined]
+        await stream.aclose()
 
     asyncio.run(run())
 
@@ -185,7 +186,7 @@ def test_a_look_that_fails_is_logged_once_and_the_streams_go_on() -> None:
         with structlog.testing.capture_logs() as logged:
             await asyncio.wait_for(first_event(stream), 10)
         assert [line["error"] for line in logged] == ["KeyError: 'a mistake of a feature'"]
-        await stream.aclose()  # type: ignore[attr-defined]
+        await stream.aclose()
 
     asyncio.run(run())
 
@@ -202,7 +203,7 @@ def test_one_poll_asks_once_for_all_scopes_and_the_next_one_again() -> None:
 
     hub = Hub(look)
     for number in ("1", "2"):
-        told = hub._thread.submit(hub._read, [EVERYTHING, ("booking.*",), ("stay.*",)]).result()
+        told = hub._thread.submit(hub._read, NOW, [EVERYTHING, ("booking.*",), ("stay.*",)]).result()
         assert [json.loads(data)["texts"] for data, _ in told.values()] == [{"asked": number}] * 3
     assert (once_a_poll(question), once_a_poll(question)) == (3, 4)
 
@@ -213,7 +214,7 @@ def test_polling_stops_when_nobody_listens() -> None:
         hub = Hub(look, poll_s=0.01)
         stream = hub.stream(EVERYTHING, "", yes)
         await first_event(stream)
-        await stream.aclose()  # type: ignore[attr-defined]
+        await stream.aclose()
         assert hub._task is not None
         await asyncio.wait_for(hub._task, 5)
         asked = len(look.asked)
@@ -222,7 +223,7 @@ def test_polling_stops_when_nobody_listens() -> None:
         more = hub.stream(EVERYTHING, str(hub._tick.number), yes)
         await first_event(more)
         assert len(look.asked) > asked
-        await more.aclose()  # type: ignore[attr-defined]
+        await more.aclose()
 
     asyncio.run(run())
 
@@ -259,13 +260,14 @@ def test_a_stream_ends_when_its_owner_may_no_longer_see_it() -> None:
 
 def test_one_person_holds_only_so_many_streams() -> None:
     hub = Hub(Look())
-    for _ in range(live.MOST_STREAMS):
-        hub.admit(7)
-    with pytest.raises(TooManyStreams):
-        hub.admit(7)
-    hub.admit(8)
-    hub.leave(7)
-    hub.admit(7)
+    with ExitStack() as held, hub.seat(7):
+        for _ in range(live.MOST_STREAMS - 1):
+            held.enter_context(hub.seat(7))
+        assert hub.full(7)
+        with pytest.raises(TooManyStreams), hub.seat(7):
+            pass
+        assert not hub.full(8)
+    assert not hub.full(7)
 
 
 @pytest.mark.django_db(databases=["default", "ledger"])
@@ -342,13 +344,15 @@ def test_beyond_the_cap_the_view_says_when_to_come_back(viewer: User, monkeypatc
     async def run() -> None:
         feed = Hub(Look())
         monkeypatch.setattr("hbus_console.ui.views.live.hub", lambda: feed)
-        for _ in range(live.MOST_STREAMS):
-            feed.admit(viewer.pk)
         client = AsyncClient()
         await client.aforce_login(viewer)
-        response = await client.get("/live/")
-        assert response.status_code == 429
-        assert int(response["Retry-After"]) > 0
+        with ExitStack() as held:
+            for _ in range(live.MOST_STREAMS):
+                held.enter_context(feed.seat(viewer.pk))
+            response = await client.get("/live/")
+            assert response.status_code == 429
+            assert int(response["Retry-After"]) > 0
+        assert (await client.get("/live/")).status_code == 200
 
     asyncio.run(run())
 

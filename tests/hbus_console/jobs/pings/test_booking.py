@@ -12,6 +12,7 @@ from engine.cron.facts import ended_fact
 from engine.cron.slots.steps import RunState
 from hbus_console import metrics
 from hbus_console.access.permissions import SYSTEM
+from hbus_console.jobs import log_pieces
 from hbus_console.jobs.models import Job, JobCursor, JobRun, LogPiece, PingAddress
 from hbus_console.jobs.pings.booking import NOTHING_BUT_A_LOG
 from hbus_console.jobs.pings.ping import MOST_BODY, Ping, PingWord, TooManyPings
@@ -75,7 +76,7 @@ def test_the_end_of_the_grace_is_the_end_of_waiting(bell: Bell) -> None:
     assert bell.rows() == [("schedule", 0, "claimed")]
     bell.sweep(600.5)
     missed = JobRun.objects.get()
-    assert (missed.state, missed.reason) == (RunState.ABANDONED, "no ping came until 2026-09-21T15:10:00Z")
+    assert (missed.state, missed.reason) == (RunState.ABANDONED, "no ping came until 2026-09-21 15:10:00 UTC")
     assert bell.offered == []
 
 
@@ -292,7 +293,7 @@ def test_a_paused_job_is_skipped_and_its_pings_stand_beside(bell: Bell) -> None:
     slot = JobRun.objects.get(kind="schedule")
     assert (slot.state, slot.reason) == (
         RunState.SKIPPED,
-        "paused: the host moves; no ping came until 2026-09-21T15:10:00Z",
+        "paused: the host moves; no ping came until 2026-09-21 15:10:00 UTC",
     )
     bell.decide(3_601)
     assert bell.rows()[-1] == ("schedule", 3_600, "skipped")
@@ -340,9 +341,12 @@ def test_a_long_log_keeps_its_beginning_and_its_end(bell: Bell) -> None:
     run = bell.ping(1, START)
     for number in range(40):
         bell.ping(2 + number, LOG, body=f"{number}\n".encode() + b"z\n" * 32_000)
-    seqs = list(LogPiece.objects.filter(run=run.pk).order_by("seq").values_list("seq", flat=True))
-    assert seqs[:16] == list(range(1, 17))
-    assert len(seqs) == 16 + 112
+    pieces = list(LogPiece.objects.filter(run=run.pk).order_by("seq"))
+    assert [piece.seq for piece in pieces[:3]] == [1, 2, 3]
+    assert pieces[-1].text.endswith("z\n")
+    most = log_pieces.HEAD + log_pieces.TAIL + log_pieces.EVERY * log_pieces.LARGEST
+    assert log_pieces.TAIL < sum(len(piece.text) for piece in pieces) < most
+    assert sum(piece.left_bytes for piece in pieces) > 0
     assert all(len(text) <= 16 * 1024 for text in LogPiece.objects.values_list("text", flat=True))
 
 
@@ -386,6 +390,18 @@ def test_what_is_told_counts_and_is_measured(bell: Bell, monkeypatch: pytest.Mon
     bell.ping(3)
     bell.ping(4, FAILURE)
     assert told == [("run_begun", 0), ("run_done", 2_000_000), ("run_failed", 0)]
+
+
+def test_what_began_beside_all_slots_has_no_lateness_and_what_began_at_its_time_has(
+    bell: Bell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Found by a reviewer: it was measured as one microsecond, and made the others look punctual."""
+    late: list[int] = []
+    monkeypatch.setattr(pings, "_tell", lambda facts: late.extend(fact.fields.late_us for fact in facts))
+    bell.decide(0)
+    assert bell.ping(0, START, rid=ONE).late_us == 0
+    assert bell.ping(1, START, rid=OTHER).late_us is None
+    assert late == [1, 0]
 
 
 def test_an_end_without_a_beginning_is_counted_and_not_measured(prefix: str) -> None:

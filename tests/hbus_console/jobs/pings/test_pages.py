@@ -9,15 +9,18 @@ from django.test import Client
 
 from engine.core.clock import ManualClock
 from hbus_console.access.acts import Role
+from hbus_console.access.permissions import SYSTEM
 from hbus_console.jobs.kinds.elsewhere import DONE_HERE
 from hbus_console.jobs.models import Job, JobRun, PingAddress
 from hbus_console.jobs.pings.code import ready_lines
 from hbus_console.jobs.pings.ping import PingWord
+from hbus_console.jobs.services.jobs import change_job
 from hbus_console.jobs.services.pings import RATE
 from hbus_console.teams.models import Team
 from hbus_console.ui import pages
 from tests.hbus_console.jobs.pings.conftest import HOUR, NAME, WHERE, Bell
 from tests.hbus_console.jobs.test_pages import WHOLE
+from tests.hbus_console.topics.conftest import Caller
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
 FORM = {**WHOLE, "name": "nightly", "kind": "elsewhere", "target": WHERE, "grace_s": "900"}
@@ -130,7 +133,7 @@ def test_lists_tell_silence_and_pings_beside_the_slots(page: Client, bell: Bell)
     bell.sweep(601)
     html = html_of(page, "/jobs/")
     said = "15:00 abandoned, no ping"
-    assert f'title="{said}: no ping came until 2026-09-21T15:10:00Z">{said}</span>' in html
+    assert f'title="{said}: no ping came until 2026-09-21 15:10:00 UTC">{said}</span>' in html
     assert '<span class="badge">elsewhere</span>' in html
     assert NAME in html_of(page, "/jobs/?kind=elsewhere&state=failing")
     bell.ping(700)
@@ -176,3 +179,37 @@ def test_lines_for_a_crontab_are_in_its_words(schedule: str, when: str) -> None:
     assert last.text == f"curl {url}"
     # A crontab ends a line at a percent sign.
     assert all("%" not in line.text for line in (first, second))
+
+
+def test_a_key_in_where_it_runs_is_for_who_may_change_the_job(
+    bell: Bell, page: Client, signed_in: Callable[..., Client], calling: Callable[..., Caller]
+) -> None:
+    """Found by a stranger: the settings hid it, and the job's page, its runs and the refusal of a trigger told it."""
+    told, hidden = "db1: curl --password ELSESECRET99 https://u:ELSEPW77@h/x", ("ELSESECRET99", "ELSEPW77")
+    change_job(SYSTEM, NAME, {"target": told})
+    run = bell.ping(42)
+    # As a release before wrote it.
+    old = bell.ping(3_700)
+    JobRun.objects.filter(pk=old.pk).update(owner=told)
+    viewer, api = signed_in(Role.VIEWER), calling(Role.OPERATOR)
+    seen = [
+        html_of(viewer, f"/jobs/{NAME}/{tail}")
+        for tail in ("", "settings/", "versions/", f"runs/{run.pk}/", f"runs/{old.pk}/")
+    ]
+    seen += [html_of(viewer, "/runs/"), html_of(viewer, "/jobs/")]
+    seen += [
+        api("GET", f"jobs/{NAME}/{tail}").content.decode()
+        for tail in ("runs", f"runs/{run.pk}", f"runs/{old.pk}", "versions")
+    ]
+    seen += [
+        api("GET", f"jobs/{NAME}").content.decode(),
+        api("POST", f"jobs/{NAME}/trigger", {"reason": "why"}).content.decode(),
+    ]
+    assert [text for text in seen if any(each in text for each in hidden)] == []
+    assert "Start it there: db1: curl --password" in seen[-1]
+    assert "db1: curl --password [redacted]" in run.owner
+    # Who may change it reads what they change.
+    assert hidden[0] in html_of(page, f"/jobs/{NAME}/")
+    # The lifetime of a job is shorter than that of its runs.
+    Job.objects.get(name=NAME).versions.all().delete()
+    assert hidden[0] not in html_of(viewer, f"/jobs/{NAME}/runs/{old.pk}/")
