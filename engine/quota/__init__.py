@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from engine.quota.book import Book, Rule, Whose
-from engine.quota.limiter import Closed, Limiter, Reservation, Source, Status
+from engine.quota.limiter import Closed, Limiter, LimiterStatus, Reservation, Source
 from engine.quota.local import LocalLimiter
 from engine.quota.node import QuotaNode
 from engine.quota.periods import Period
 from engine.quota.terms import OnLoss
 
 __all__ = [
-    "Book", "Closed", "Limiter", "LocalLimiter", "OnLoss", "Period", "QuotaNode", "Reservation", "Rule", "Source",
-    "Status", "Whose",
+    "Book",
+    "Closed",
+    "Limiter",
+    "LimiterStatus",
+    "LocalLimiter",
+    "OnLoss",
+    "Period",
+    "QuotaNode",
+    "Reservation",
+    "Rule",
+    "Source",
+    "Whose",
 ]  # fmt: skip

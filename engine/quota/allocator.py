@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from engine.quota.protocol import LIFETIME_S, REFILL_S, Alloc, Answer, KeptRule, Link, Want
+from engine.quota.protocol import LIFETIME_S, REFILL_S, Alloc, Answer, BucketLink, KeptRule, Want
 from engine.quota.waterfill import Claim, shares, waterfill
 
 #: Who has not asked for so long asks for nothing any more, in seconds; and who would have run out of what it was given
@@ -154,7 +154,7 @@ class Allocator:
         most = max(0, min(want.asked, math.floor(state.tokens + _LOST), max(own, math.floor(free + _LOST))))
         return Offered(state, rule, claimant, most, _again(state, claimant, rate, free))
 
-    def _bucket(self, link: Link, rule: KeptRule, now: float) -> BucketState:
+    def _bucket(self, link: BucketLink, rule: KeptRule, now: float) -> BucketState:
         state = self._buckets.get((link.rule, link.owner))
         if state is None:
             # Nobody knows what was taken before this memory began.

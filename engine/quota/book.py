@@ -14,7 +14,7 @@ from engine.core.errors import BadInput
 from engine.core.prepared import prepared
 from engine.quota.periods import Period, period_at
 from engine.quota.plane import KeptBook
-from engine.quota.protocol import MOST_LINKS, REFILL_S, KeptRule, Link
+from engine.quota.protocol import MOST_LINKS, REFILL_S, BucketLink, KeptRule
 from engine.quota.terms import Name, OnLoss, Terms
 
 Pattern = Annotated[str, Meta(min_length=1, max_length=200)]
@@ -143,11 +143,11 @@ def read_book(kept: KeptBook) -> Book:
         ) from error
 
 
-def _link(rule: Rule, name: Name, at_ms: int) -> Link:
+def _link(rule: Rule, name: Name, at_ms: int) -> BucketLink:
     owner = name.tenant if rule.whose is Whose.EACH else ""
     if rule.period is Period.NONE:
-        return Link(rule.id, owner)
-    return Link(rule.id, owner, *period_at(rule.period, rule.zone, at_ms))
+        return BucketLink(rule.id, owner)
+    return BucketLink(rule.id, owner, *period_at(rule.period, rule.zone, at_ms))
 
 
 def _letters(pattern: str) -> int:

@@ -9,9 +9,9 @@ from collections import deque
 
 from engine.core.errors import BadInput
 from engine.quota.held import HeldLimiter, closed_error
-from engine.quota.limiter import REFUSED, Reservation, Status
+from engine.quota.limiter import REFUSED, LimiterStatus, Reservation
 from engine.quota.stash import GIL
-from engine.quota.waiters import Fate, LoopWaiter, ThreadWaiter, Waiter
+from engine.quota.waiters import Fate, LoopWaiter, ThreadWaiter, TokenWaiter
 
 #: A first answer, or one after a lull, is waited for so long, in seconds; then it counts as not had.
 PATIENCE_S = 0.05
@@ -126,14 +126,14 @@ class DistributedLimiter(HeldLimiter):
                 waiter.decide(Fate.CLOSED)
             self._host.call(self)
 
-    def status(self) -> Status:
+    def status(self) -> LimiterStatus:
         with self._lock:
             now = self._clock.monotonic()
             if self._terms.chain:
                 self._purse.expire(now)
             return self._status(now)
 
-    def _outcome(self, waiter: Waiter) -> bool:
+    def _outcome(self, waiter: TokenWaiter) -> bool:
         with self._lock:
             if waiter.fate is Fate.WAITING:
                 self._waiters.remove(waiter)
@@ -146,7 +146,7 @@ class DistributedLimiter(HeldLimiter):
                 self._demand.add(waiter.n)
             return waiter.fate is Fate.SERVED
 
-    def _give_up(self, waiter: Waiter) -> None:
+    def _give_up(self, waiter: TokenWaiter) -> None:
         """Whoever waited does not want it any more."""
         with self._lock:
             if waiter.fate is Fate.WAITING:

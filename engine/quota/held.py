@@ -15,18 +15,18 @@ from engine.core.clock import Clock
 from engine.core.errors import BadInput
 from engine.core.ids import new_id
 from engine.quota.demand import Demand
-from engine.quota.limiter import Closed, Source, Status
+from engine.quota.limiter import Closed, LimiterStatus, Source
 from engine.quota.protocol import LIFETIME_S, MOST_TOKENS, REFILL_S, Alloc, Answer, Want
 from engine.quota.purse import Lot, Purse
 from engine.quota.standin import StandIn
 from engine.quota.terms import Name, Terms
-from engine.quota.waiters import Fate, Waiter
+from engine.quota.waiters import Fate, TokenWaiter
 
 #: Who asks for little has so many tokens prepaid for half a permit's life, so that not each costs a Want.
 FEW = 16
 
 
-class Host(Protocol):
+class WantCarrier(Protocol):
     """What carries a limiter's Wants. Thread-safe; its methods may be called under a limiter's lock."""
 
     @property
@@ -45,7 +45,9 @@ class Host(Protocol):
 class HeldLimiter:
     """Permits, those who wait for them, and the Want that is under way. Thread-safe."""
 
-    def __init__(self, name: Name, terms: Terms, host: Host, clock: Clock, rng: random.Random | None = None) -> None:
+    def __init__(
+        self, name: Name, terms: Terms, host: WantCarrier, clock: Clock, rng: random.Random | None = None
+    ) -> None:
         self.name = name
         self._terms = terms
         self._host = host
@@ -54,7 +56,7 @@ class HeldLimiter:
         self._lock = threading.Lock()
         self._closed = False
         self._purse = Purse()
-        self._waiters: deque[Waiter] = deque()
+        self._waiters: deque[TokenWaiter] = deque()
         now = clock.monotonic()
         self._demand = Demand(now)
         #: What is being asked, when that was first sent, and whether an answer to it may still come.
@@ -216,7 +218,7 @@ class HeldLimiter:
         return self._without.spend(n, now, terms.on_loss, rate)
 
     def _stand_in_for_waiters(self, now: float) -> None:
-        waiting: deque[Waiter] = deque()
+        waiting: deque[TokenWaiter] = deque()
         for waiter in self._waiters:
             if self._stand_in(waiter.n, now):
                 waiter.decide(Fate.SERVED)
@@ -266,13 +268,13 @@ class HeldLimiter:
             terms.weight, terms.floor, terms.priority, self._spilled,
         )  # fmt: skip
 
-    def _status(self, now: float) -> Status:
+    def _status(self, now: float) -> LimiterStatus:
         terms, last, purse = self._terms, self._last, self._purse
         first = purse.first() if terms.chain else None
         limit, burst = (last.limit, last.burst) if last is not None else (terms.limit, terms.burst)
         away = self._host.away_since
         source, tokens = self._source_and_tokens(now)
-        return Status(
+        return LimiterStatus(
             tokens,
             limit,
             burst,

@@ -28,7 +28,7 @@ class Source(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class LimiterStatus:
     """How a limiter stands, as a person may read it: by the time it is read, others have gone on."""
 
     #: What may be taken at once.
@@ -113,4 +113,4 @@ class Limiter(Protocol):
         """Refuse whatever comes and wake those who wait, with :class:`Closed`."""
         ...
 
-    def status(self) -> Status: ...
+    def status(self) -> LimiterStatus: ...

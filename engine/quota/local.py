@@ -9,7 +9,7 @@ from engine.core.clock import Clock, SystemClock
 from engine.core.errors import BadInput
 from engine.quota.baton import Baton
 from engine.quota.bucket import Bucket
-from engine.quota.limiter import REFUSED, Closed, Reservation, Source, Status
+from engine.quota.limiter import REFUSED, Closed, LimiterStatus, Reservation, Source
 from engine.quota.waiting import Gate
 
 
@@ -114,7 +114,7 @@ class LocalLimiter:
         self._run(self._close)
         self._gate.close()
 
-    def status(self) -> Status:
+    def status(self) -> LimiterStatus:
         return self._run(self._status)
 
     # While nobody else is at the bucket.
@@ -142,9 +142,9 @@ class LocalLimiter:
     def _close(self) -> None:
         self._closed = True
 
-    def _status(self) -> Status:
+    def _status(self) -> LimiterStatus:
         bucket = self._bucket
-        return Status(bucket.at(self._monotonic()), bucket.limit, bucket.burst, self._version, Source.LOCAL)
+        return LimiterStatus(bucket.at(self._monotonic()), bucket.limit, bucket.burst, self._version, Source.LOCAL)
 
     def _look(self, n: int) -> None:
         if self._closed:

@@ -14,7 +14,7 @@ from engine.core.errors import BadInput, Unavailable
 from engine.quota.book import Book, read_book
 from engine.quota.distributed import DistributedLimiter
 from engine.quota.held import HeldLimiter
-from engine.quota.limiter import Status
+from engine.quota.limiter import LimiterStatus
 from engine.quota.periods import Period
 from engine.quota.plane import ControlPlane, KeptBook
 from engine.quota.protocol import Alloc, Want
@@ -105,7 +105,7 @@ class QuotaNode:
             self._called[limiter] = None
         self._woken.set()
 
-    def statuses(self) -> list[tuple[Name, Status]]:
+    def statuses(self) -> list[tuple[Name, LimiterStatus]]:
         """How all its limiters stand."""
         return [(limiter.name, limiter.status()) for limiter in self._all()]
 

@@ -26,7 +26,7 @@ Tokens = Annotated[int, Meta(ge=0, le=MOST_TOKENS)]
 Rate = Annotated[float, Meta(ge=0, le=1e12)]
 
 
-class Link(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class BucketLink(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One bucket that tokens are taken from."""
 
     #: The rule whose limit it has.
@@ -49,7 +49,7 @@ class Want(msgspec.Struct, frozen=True, array_like=True, gc=False):
     #: With whom others share: all limiters of one tenant are one in the eyes of a bucket that tenants share.
     tenant: Text
     #: All must have the tokens, and all are charged.
-    chain: Annotated[tuple[Link, ...], Meta(min_length=1, max_length=MOST_LINKS)]
+    chain: Annotated[tuple[BucketLink, ...], Meta(min_length=1, max_length=MOST_LINKS)]
     asked: Tokens
     #: Tokens a second that its callers ask for.
     demand: Rate

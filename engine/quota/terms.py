@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from engine.quota.protocol import Link
+from engine.quota.protocol import BucketLink
 
 
 class OnLoss(StrEnum):
@@ -35,7 +35,7 @@ class Name:
 class Terms:
     """Without links it is not limited."""
 
-    chain: tuple[Link, ...] = ()
+    chain: tuple[BucketLink, ...] = ()
     #: The narrowest limit and burst of the chain, as far as this node knows.
     limit: float = float("inf")
     burst: float = float("inf")

@@ -17,7 +17,7 @@ class Fate(Enum):
     CLOSED = auto()
 
 
-class Waiter:
+class TokenWaiter:
     """One who waits. Its limiter's lock guards :attr:`fate`; ``wake`` is called once, when that is known."""
 
     __slots__ = ("fate", "n", "patient", "wake")
@@ -34,7 +34,7 @@ class Waiter:
         self.wake()
 
 
-class ThreadWaiter(Waiter):
+class ThreadWaiter(TokenWaiter):
     __slots__ = ("event",)
 
     def __init__(self, n: int, patient: bool) -> None:
@@ -42,7 +42,7 @@ class ThreadWaiter(Waiter):
         super().__init__(n, patient, self.event.set)
 
 
-class LoopWaiter(Waiter):
+class LoopWaiter(TokenWaiter):
     """For the running event loop."""
 
     __slots__ = ("_loop", "event")

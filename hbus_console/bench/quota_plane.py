@@ -13,7 +13,7 @@ from engine.core.ids import new_id
 from engine.quota import Book, QuotaNode, Rule
 from engine.quota.node import AT_ONCE
 from engine.quota.planes.redis import RedisControlPlane
-from engine.quota.protocol import Link, Want
+from engine.quota.protocol import BucketLink, Want
 
 PREFIX = "bench"
 #: Nobody is refused.
@@ -88,5 +88,5 @@ def p99(values: Sequence[float]) -> float:
 
 
 def _want(node: str, tenant: str) -> Want:
-    chain = (Link(RULE.id, tenant),)
+    chain = (BucketLink(RULE.id, tenant),)
     return Want(new_id(SystemClock().now_ms()), node, f"service/resource/{tenant}", tenant, chain, ASKED, DEMAND)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from engine.quota.simulation.judging import Judge
 from engine.quota.simulation.plans import Plan
-from engine.quota.simulation.process import Host
+from engine.quota.simulation.process import Machine
 from engine.quota.simulation.timeline import Timeline
 
 #: Who is patient and was refused asks again after so long, in seconds.
@@ -30,7 +30,7 @@ class Tally:
 class Customers:
     """Ask at all hosts, at rates that change with the phases of a history."""
 
-    def __init__(self, plan: Plan, hosts: list[Host], timeline: Timeline, judge: Judge, rng: random.Random) -> None:
+    def __init__(self, plan: Plan, hosts: list[Machine], timeline: Timeline, judge: Judge, rng: random.Random) -> None:
         self._plan = plan
         self._hosts = hosts
         self._timeline = timeline
@@ -122,7 +122,7 @@ class Customers:
 class _Asking:
     of: Customers
     phase: int
-    host: Host
+    host: Machine
     tenant: str
     rate: float
     bursty: bool

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from engine.quota.protocol import Link
+from engine.quota.protocol import BucketLink
 from engine.quota.simulation.buckets import INEXACT
 
 #: The rates of clocks differ by no more than this share of them.
@@ -48,7 +48,7 @@ class Alone:
 @dataclass(slots=True)
 class Door:
     name: str
-    chain: Sequence[Link]
+    chain: Sequence[BucketLink]
     alone: Alone = field(default_factory=Alone)
     #: When each Want that has no answer was sent first.
     sent: dict[str, float] = field(default_factory=dict)

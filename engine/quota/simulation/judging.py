@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from engine.quota.book import Book
-from engine.quota.protocol import Alloc, Answer, KeptRule, Link, Want
+from engine.quota.protocol import Alloc, Answer, BucketLink, KeptRule, Want
 from engine.quota.simulation.buckets import BucketBook
 from engine.quota.simulation.clocks import BEGIN_S
 from engine.quota.simulation.doors import Door
@@ -25,10 +25,10 @@ class Judge:
         self._timeline = timeline
         self._books: dict[int, Book] = {}
         self._rules: dict[int, Mapping[str, KeptRule]] = {}
-        self._buckets: dict[Link, BucketBook] = {}
+        self._buckets: dict[BucketLink, BucketBook] = {}
         self._told: dict[str, tuple[int, Alloc]] = {}
         #: Sold, and not yet known to have come; and of whom.
-        self._under_way: dict[str, tuple[int, tuple[Link, ...]]] = {}
+        self._under_way: dict[str, tuple[int, tuple[BucketLink, ...]]] = {}
         self._plane_s = BEGIN_S
 
     def publishes(self, book: Book) -> None:
@@ -127,7 +127,7 @@ class Judge:
     def _find(self, found: Iterable[str]) -> None:
         self.found += [f"{self._timeline.now:7.3f}  {what}" for what in found]
 
-    def _bucket(self, link: Link, rule: KeptRule, wall: float) -> BucketBook:
+    def _bucket(self, link: BucketLink, rule: KeptRule, wall: float) -> BucketBook:
         bucket = self._buckets.get(link)
         if bucket is None:
             bucket = self._buckets[link] = BucketBook(f"{link.rule}/{link.owner}", rule, wall)
@@ -137,12 +137,12 @@ class Judge:
         if sold := self._under_way.pop(want_id, None):
             self._burnt(*sold)
 
-    def _burnt(self, n: int, chain: Iterable[Link]) -> None:
+    def _burnt(self, n: int, chain: Iterable[BucketLink]) -> None:
         for link in chain:
             if link in self._buckets:
                 self._buckets[link].burnt(n)
 
-    def _rate_alone(self, chain: Iterable[Link], version: int) -> float:
+    def _rate_alone(self, chain: Iterable[BucketLink], version: int) -> float:
         """What one node's part is, in tokens a second."""
         book = self._books[version]
         rules = [rule for rule in book.rules if rule.id in {link.rule for link in chain}]

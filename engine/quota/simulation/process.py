@@ -52,12 +52,12 @@ class WatchedNode(QuotaNode):
         self.doors: dict[str, Door] = {}
 
     def limiter(self, service: str, resource: str, tenant: str) -> WatchedLimiter:
-        name = Name(service, resource, tenant)
-        limiter = self._limiters.get(name)
+        limiter = self._limiters.get((service, resource, tenant))
         if not isinstance(limiter, WatchedLimiter):
+            name = Name(service, resource, tenant)
             limiter = self.limiters(name, self._terms(name), self, self._clock, self._rng)
             self.doors[str(name)] = limiter.watch(self._judge)
-            self._limiters[name] = limiter
+            self._limiters[service, resource, tenant] = limiter
         return limiter
 
     def call(self, limiter: object) -> None:
@@ -66,22 +66,22 @@ class WatchedNode(QuotaNode):
 
 
 @dataclass(slots=True, eq=False)
-class Host:
+class Machine:
     """A machine: its clocks and its connection stay, whatever runs on it."""
 
     name: str
     clock: NodeClock
     network: Network
-    process: Process | None = None
+    process: NodeProcess | None = None
 
 
-class Process:
+class NodeProcess:
     """Runs a node's thread as acts of the timeline; at most one turn at a time, as it is one thread."""
 
     #: A mistake may be planted in its place.
     nodes: type[WatchedNode] = WatchedNode
 
-    def __init__(self, host: Host, wire: Wire, timeline: Timeline, judge: Judge, rng: random.Random) -> None:
+    def __init__(self, host: Machine, wire: Wire, timeline: Timeline, judge: Judge, rng: random.Random) -> None:
         self.dead = False
         self.node = self.nodes(host.name, wire, clock=host.clock, rng=rng)
         self.node.watch(judge, self._called)

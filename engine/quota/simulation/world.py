@@ -12,7 +12,7 @@ from engine.quota.simulation.doors import SKEW
 from engine.quota.simulation.judging import Judge
 from engine.quota.simulation.plane import ModelPlane
 from engine.quota.simulation.plans import random_plan
-from engine.quota.simulation.process import Host, Process
+from engine.quota.simulation.process import Machine, NodeProcess
 from engine.quota.simulation.timeline import Timeline
 from engine.quota.simulation.wire import Network, Wire
 
@@ -24,12 +24,12 @@ TROUBLED_S, SETTLES_S = 9.0, 6.0
 BELOW_S, ABOVE_S, ABOVE_TOKENS = 2.0, 2.5, 15.0
 
 
-class World:
+class QuotaWorld:
     """One history. Single-threaded; everything random comes from its seed, but for ids."""
 
     #: Where mistakes are planted.
     planes: type[ModelPlane] = ModelPlane
-    processes: type[Process] = Process
+    processes: type[NodeProcess] = NodeProcess
     clocks: type[NodeClock] = NodeClock
 
     def __init__(self, seed: int, *, calm: bool = False) -> None:
@@ -46,7 +46,7 @@ class World:
         self.publish(1.0)
         takes_s = rng.choice((0.0, 0.0, 0.002, 0.01))
         self.hosts = [
-            Host(
+            Machine(
                 f"n{number}",
                 self.clocks(self.timeline, 1.0 + rng.choice((-SKEW, 0.0, SKEW)) / 2, rng.uniform(0, 1e6)),
                 Network(takes_s=takes_s),
@@ -68,7 +68,7 @@ class World:
     def tell(self, what: str) -> None:
         self.told.append(f"{self.now:7.3f}  {what}")
 
-    def start(self, host: Host) -> None:
+    def start(self, host: Machine) -> None:
         wire = Wire(self.plane, host.network, self.timeline, self.rng, self.plan.liars)
         host.process = self.processes(host, wire, self.timeline, self.judge, self.rng)
 
@@ -111,7 +111,7 @@ class World:
         if admitted < (0.5 if self._is_tight() else 0.9) * limit * above_s - 2:
             self.judge.found.append(f"{admitted} tokens were admitted of {limit * above_s} that there were")
 
-    def _living(self) -> list[Process]:
+    def _living(self) -> list[NodeProcess]:
         return [host.process for host in self.hosts if host.process is not None and not host.process.dead]
 
     def _look(self, tallies: dict[str, Tally], when: str) -> None:
@@ -142,7 +142,7 @@ class World:
         return any(rule.burst < 2 + 0.2 * rule.limit or rule.limit < limiters for rule in rules)
 
 
-def play(seed: int, world: type[World] = World) -> tuple[World, list[str]]:
+def play(seed: int, world: type[QuotaWorld] = QuotaWorld) -> tuple[QuotaWorld, list[str]]:
     """Live through the history of ``seed``; what its judge has to say of it, which should be nothing."""
     lived = world(seed)
     lived.play()

@@ -8,7 +8,7 @@ from engine.core.store import open_client
 from engine.quota.plane import ControlPlane, KeptBook
 from engine.quota.planes.memory import MemoryControlPlane
 from engine.quota.planes.redis import RedisControlPlane
-from engine.quota.protocol import KeptRule, Link, Want
+from engine.quota.protocol import BucketLink, KeptRule, Want
 
 
 class Time:
@@ -36,7 +36,7 @@ def publish(plane: ControlPlane, version: int, limit: float, burst: float) -> No
 
 
 def granted(plane: ControlPlane, want_id: str, asked: int, *, node: str = "n", returned: int = 0) -> int:
-    want = Want(want_id, node, "a/b/t", "t", (Link("all"),), asked, float(asked), returned)
+    want = Want(want_id, node, "a/b/t", "t", (BucketLink("all"),), asked, float(asked), returned)
     return plane.want([want])[0].granted
 
 

@@ -8,7 +8,7 @@ from engine.core.errors import BadInput
 from engine.quota import Book, OnLoss, Period, Rule, Whose
 from engine.quota.book import read_book
 from engine.quota.plane import KeptBook
-from engine.quota.protocol import Link
+from engine.quota.protocol import BucketLink
 from engine.quota.terms import Name
 
 NOON_MS = 1_790_000_000_000
@@ -48,7 +48,7 @@ def test_all_that_tenants_share_hold_as_well() -> None:
     own = Rule(id="own", limit=10, burst=20)
     shared = Rule(id="shared", limit=100, burst=100, whose=Whose.TOGETHER)
     terms = Book(version=1, rules=(own, shared)).resolve(NAME, NOON_MS)
-    assert terms.chain == (Link("own", "globetrek"), Link("shared"))
+    assert terms.chain == (BucketLink("own", "globetrek"), BucketLink("shared"))
     assert (terms.limit, terms.burst) == (10, 20)
 
 

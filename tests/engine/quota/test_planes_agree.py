@@ -11,7 +11,7 @@ from engine.core.store import open_client
 from engine.quota.allocator import Allocator
 from engine.quota.plane import KeptBook
 from engine.quota.planes.redis import RedisControlPlane
-from engine.quota.protocol import Alloc, KeptRule, Link, Want
+from engine.quota.protocol import Alloc, BucketLink, KeptRule, Want
 
 BEGIN = 1_790_000_000.0
 
@@ -68,11 +68,11 @@ def test_an_older_book_changes_nothing(redis_url: str, prefix: str) -> None:
 
 def _want(rng: random.Random, number: int) -> Want:
     tenant, node = rng.choice("xyz"), rng.choice(("n1", "n2", "n3"))
-    chain = [Link("own", tenant), Link("all")]
+    chain = [BucketLink("own", tenant), BucketLink("all")]
     if rng.random() < 0.3:
         day = 86_400_000
         began = int(BEGIN * 1000) // day * day
-        chain.append(Link("day", tenant, began, began + day))
+        chain.append(BucketLink("day", tenant, began, began + day))
     return Want(
         f"w{number}", node, f"svc/res/{tenant}", tenant, tuple(chain), rng.choice((0, 1, 5, 40)),
         rng.choice((0.0, 1.0, 25.0, 600.0)), rng.choice((0, 0, 3)), rng.choice((0, 0, 0, 8)),

@@ -15,9 +15,9 @@ from engine.quota.allocator import Allocator, BucketState
 from engine.quota.bucket import Bucket
 from engine.quota.held import HeldLimiter
 from engine.quota.node import QuotaNode
-from engine.quota.protocol import Alloc, KeptRule, Link, Want
+from engine.quota.protocol import Alloc, BucketLink, KeptRule, Want
 from engine.quota.simulation.plane import ModelPlane
-from engine.quota.simulation.world import World, play
+from engine.quota.simulation.world import QuotaWorld, play
 from engine.quota.standin import StandIn
 from engine.quota.terms import OnLoss
 
@@ -50,7 +50,7 @@ def test_a_seed_is_one_history() -> None:
 
 def test_without_faults_nobody_spends_anything_alone() -> None:
     for seed in range(20):
-        world = World(seed, calm=True)
+        world = QuotaWorld(seed, calm=True)
         world.play()
         assert world.judge.found == []
         assert world.told == [world.told[-1]]
@@ -84,7 +84,7 @@ class RepaidForgotten(Allocator):
 class BeginsFull(Allocator):
     """A bucket that nobody has seen is full, whatever was in it before the memory was lost."""
 
-    def _bucket(self, link: Link, rule: KeptRule, now: float) -> BucketState:
+    def _bucket(self, link: BucketLink, rule: KeptRule, now: float) -> BucketState:
         known = (link.rule, link.owner) in self._buckets
         state = super()._bucket(link, rule, now)
         if not known:
@@ -103,7 +103,7 @@ class AnyVersion(Allocator):
 class FollowsTheClockBack(Allocator):
     """A clock that is put back is followed at once: when it is put right again the same time is credited twice."""
 
-    def _bucket(self, link: Link, rule: KeptRule, now: float) -> BucketState:
+    def _bucket(self, link: BucketLink, rule: KeptRule, now: float) -> BucketState:
         state = super()._bucket(link, rule, now)
         state.seen = now
         return state
@@ -112,7 +112,7 @@ class FollowsTheClockBack(Allocator):
 class NewLimitForOldTime(Allocator):
     """What came in before a change of limit counts by the new one."""
 
-    def _bucket(self, link: Link, rule: KeptRule, now: float) -> BucketState:
+    def _bucket(self, link: BucketLink, rule: KeptRule, now: float) -> BucketState:
         if state := self._buckets.get((link.rule, link.owner)):
             state.limit = rule.limit
         return super()._bucket(link, rule, now)
@@ -121,14 +121,14 @@ class NewLimitForOldTime(Allocator):
 class WaitsForTheClock(Allocator):
     """A clock that is put back ten minutes is waited for ten minutes."""
 
-    def _bucket(self, link: Link, rule: KeptRule, now: float) -> BucketState:
+    def _bucket(self, link: BucketLink, rule: KeptRule, now: float) -> BucketState:
         state = self._buckets.get((link.rule, link.owner))
         return super()._bucket(link, rule, now if state is None else max(now, state.seen))
 
 
-def of_allocator(mistaken: type[Allocator]) -> type[World]:
+def of_allocator(mistaken: type[Allocator]) -> type[QuotaWorld]:
     plane = type("Plane", (ModelPlane,), {"allocator": mistaken})
-    return type(mistaken.__name__, (World,), {"planes": plane})
+    return type(mistaken.__name__, (QuotaWorld,), {"planes": plane})
 
 
 @pytest.mark.parametrize(
@@ -254,9 +254,9 @@ def test_a_mistake_of_the_nodes_is_found(
     plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant(monkeypatch)
-    assert found_by(World) < MOST_SEEDS
+    assert found_by(QuotaWorld) < MOST_SEEDS
 
 
-def found_by(world: type[World]) -> int:
+def found_by(world: type[QuotaWorld]) -> int:
     """The first seed whose judge finds something."""
     return next((seed for seed in range(MOST_SEEDS) if play(seed, world)[1]), MOST_SEEDS)
