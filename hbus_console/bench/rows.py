@@ -8,6 +8,9 @@ from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any
 
+#: Units of which less is better: of a row in one of them the goal is the most that is asked for, of others the least.
+TIMES = frozenset({"ns", "µs", "ms", "s"})
+
 
 @dataclass(frozen=True)
 class Row:
@@ -45,11 +48,14 @@ def compare(
     conditions: str,
     goal: float | None = None,
 ) -> Row:
-    """Run both in turn ``samples`` times and compare the medians. ``goal`` is the least ratio asked for."""
+    """Run both in turn ``samples`` times and compare the medians.
+
+    ``goal`` is the least ratio asked for, of :data:`TIMES` the greatest.
+    """
     pairs = [(ours(), theirs()) for _ in range(samples)]
     mine, other = median(pair[0] for pair in pairs), median(pair[1] for pair in pairs)
     ratio = mine / other
-    holds = None if goal is None else ratio >= goal
+    holds = None if goal is None else (ratio <= goal if unit in TIMES else ratio >= goal)
     return Row(area, what, unit, mine, peer, other, ratio, goal, holds, samples, conditions)
 
 
@@ -69,7 +75,7 @@ def table(rows: Sequence[Row]) -> str:
             row.peer,
             figure(row.theirs, row.unit),
             "-" if row.ratio is None else f"{row.ratio:.2f}",
-            "-" if row.goal is None else f"{row.goal:g}",
+            _goal(row),
             "-" if row.holds is None else ("yes" if row.holds else "NO"),
             str(row.samples),
         )
@@ -89,6 +95,12 @@ def figure(value: float | None, unit: str) -> str:
     if value is None:
         return "-"
     return f"{value:,.2f} {unit}" if value < 100 else f"{value:,.0f} {unit}"
+
+
+def _goal(row: Row) -> str:
+    if row.goal is None:
+        return "-"
+    return f"{'≤ ' if row.unit in TIMES else ''}{row.goal:g}"
 
 
 def _latency(row: Row) -> str:

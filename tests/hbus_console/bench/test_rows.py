@@ -38,3 +38,15 @@ def test_a_row_whose_peer_could_not_be_had_says_so_and_has_no_ratio() -> None:
     row = missing("bus", "w", "msg/s", ours=5.0, peer="celery", why="not installed", conditions="c", goal=20)
     assert (row.peer, row.ratio, row.holds) == ("celery: not installed", None, None)
     assert "celery: not installed" in table([row])
+
+
+def test_of_a_time_the_goal_is_the_greatest_ratio() -> None:
+    rows = [
+        compare(
+            "quota", "w", "ns", ours=lambda: 50.0, peer="p", theirs=lambda: 100.0, samples=1, conditions="c", goal=goal
+        )
+        for goal in (0.6, 0.4)
+    ]
+    assert [row.holds for row in rows] == [True, False]
+    assert rows[0].ratio == 0.5
+    assert "≤ 0.6" in table(rows)

@@ -10,7 +10,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from engine.core.errors import BadInput
-from hbus_console.bench import baseline, bus, cron
+from hbus_console.bench import baseline, bus, cron, quota
 from hbus_console.bench.arguments import number
 from hbus_console.bench.rig import Measurement, chosen
 from hbus_console.bench.rows import Row, table
@@ -23,7 +23,7 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("area", choices=[bus.AREA, cron.AREA])
+        parser.add_argument("area", choices=[bus.AREA, cron.AREA, quota.AREA])
         form = parser.add_mutually_exclusive_group()
         form.add_argument("--json", action="store_true", help="one JSON object a line, as it is measured")
         form.add_argument("--compare", action="store_true", help="beside the saved baseline; exit 0 whatever it says")
@@ -33,6 +33,8 @@ class Command(BaseCommand):
         parser.add_argument("--peer-messages", type=number, default=2_000, help="tasks a run of a task queue")
         parser.add_argument("--samples", type=number, default=3, help="interleaved runs of each (default 3)")
         parser.add_argument("--schedules", type=number, default=100_000, help="of cron (default 100,000)")
+        parser.add_argument("--calls", type=number, default=100_000, help="of limiters, a round (default 100,000)")
+        parser.add_argument("--tenants", type=number, default=10_000, help="of quotas (default 10,000)")
         parser.add_argument("--no-queues", action="store_true", help="leave the task queues out")
 
     def handle(self, *_: Any, **options: Any) -> None:
@@ -70,6 +72,11 @@ def _area(options: dict[str, Any]) -> Iterator[tuple[list[Measurement], list[Mea
     if options["area"] == cron.AREA:
         with cron.measured(schedules=options["schedules"], samples=options["samples"]) as schedules:
             everything = list(cron.measurements(schedules))
+            yield everything, everything
+        return
+    if options["area"] == quota.AREA:
+        with quota.measured(calls=options["calls"], tenants=options["tenants"], samples=options["samples"]) as limits:
+            everything = list(quota.measurements(limits))
             yield everything, everything
         return
     with bus.measured(

@@ -1,0 +1,192 @@
+"""A limiter whose tokens are prepaid by a control plane, and spent without asking anybody."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import threading
+from collections import deque
+
+from engine.core.errors import BadInput
+from engine.quota.held import HeldLimiter, closed_error
+from engine.quota.limiter import REFUSED, LimiterStatus, Reservation
+from engine.quota.stash import GIL
+from engine.quota.waiters import Fate, LoopWaiter, ThreadWaiter, TokenWaiter
+
+#: A first answer, or one after a lull, is waited for so long, in seconds; then it counts as not had.
+PATIENCE_S = 0.05
+
+
+class DistributedLimiter(HeldLimiter):
+    """A :class:`~engine.quota.limiter.Limiter` fed by permits; made by a node (:mod:`engine.quota.node`).
+
+    ``allow()`` takes one prepaid token by one step in C. Who finds none asks for a permit and waits for the answer,
+    50 ms at most, unless the control plane has said that there is none before some moment; who is not to wait at all
+    uses ``wait_async``, or asks with ``reserve(n, 0)``.
+
+    ``reserve`` with a delay promises what the node's share of the limit brings by then; it is paid out of the next
+    permits before anybody else gets of them.
+    """
+
+    if GIL:
+
+        def allow(self, n: int = 1) -> bool:
+            if n == 1:
+                # One step of it, which is next(self._purse.out) without the call.
+                for _ in self._purse.out:
+                    return True
+            return self._allow_slowly(n)
+
+    else:
+
+        def allow(self, n: int = 1) -> bool:
+            if n == 1:
+                try:
+                    return bool(self._purse.out.pop())
+                except IndexError:
+                    pass
+            return self._allow_slowly(n)
+
+    def _allow_slowly(self, n: int) -> bool:
+        with self._lock:
+            self._look(n)
+            now = self._clock.monotonic()
+            if self._take(n, now):
+                return True
+            if self._away() or self._again_at > now:
+                self._demand.add(n)
+                return False
+            waiter = ThreadWaiter(n, patient=False)
+            self._waiters.append(waiter)
+            self._host.call(self)
+        self._clock.wait(waiter.event, PATIENCE_S)
+        return self._outcome(waiter)
+
+    def reserve(self, n: int = 1, max_wait: float | None = None) -> Reservation:
+        with self._lock:
+            self._look(n)
+            now = self._clock.monotonic()
+            if self._take(n, now):
+                return Reservation(True, 0.0)
+            delay = self._promised_in(n, now)
+            if delay > (math.inf if max_wait is None else max_wait) or delay == math.inf:
+                self._demand.add(n)
+                self._wanted = True
+                self._host.call(self)
+                return REFUSED
+            self._owed += n
+            self._host.call(self)
+            return Reservation(True, delay, _Forget(self, n, now + delay))
+
+    def wait(self, n: int = 1, timeout: float | None = None) -> bool:
+        with self._lock:
+            self._look(n)
+            if self._begin_to_wait(n):
+                return True
+            if self._never(n) or (timeout is not None and timeout <= 0):
+                return False
+            waiter = ThreadWaiter(n, patient=True)
+            self._waiters.append(waiter)
+            self._host.call(self)
+        self._clock.wait(waiter.event, threading.TIMEOUT_MAX if timeout is None else timeout)
+        return self._outcome(waiter)
+
+    async def wait_async(self, n: int = 1, timeout: float | None = None) -> bool:
+        with self._lock:
+            self._look(n)
+            if self._begin_to_wait(n):
+                return True
+            if self._never(n) or (timeout is not None and timeout <= 0):
+                return False
+            waiter = LoopWaiter(n, patient=True)
+            self._waiters.append(waiter)
+            self._host.call(self)
+        try:
+            await asyncio.wait_for(waiter.event.wait(), timeout)
+        except TimeoutError:
+            pass
+        except asyncio.CancelledError:
+            self._give_up(waiter)
+            raise
+        return self._outcome(waiter)
+
+    def refund(self, n: int = 1) -> None:
+        if n < 0:
+            raise BadInput(f"{n} tokens cannot be given back.", remedy="Give back 0 or more.", field="n")
+        with self._lock:
+            if self._terms.chain:
+                self._void(n)
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            self._purse.void += self._purse.empty() if self._terms.chain else self._purse.clear()
+            waiters, self._waiters = self._waiters, deque()
+            for waiter in waiters:
+                waiter.decide(Fate.CLOSED)
+            self._host.call(self)
+
+    def status(self) -> LimiterStatus:
+        with self._lock:
+            now = self._clock.monotonic()
+            if self._terms.chain:
+                self._purse.expire(now)
+            return self._status(now)
+
+    def _outcome(self, waiter: TokenWaiter) -> bool:
+        with self._lock:
+            if waiter.fate is Fate.WAITING:
+                self._waiters.remove(waiter)
+                self._demand.add(waiter.n)
+                # No answer in time: what holds for a control plane that is away holds already.
+                return not waiter.patient and self._stand_in(waiter.n, self._clock.monotonic())
+            if waiter.fate is Fate.CLOSED:
+                raise closed_error()
+            if waiter.fate is Fate.REFUSED:
+                self._demand.add(waiter.n)
+            return waiter.fate is Fate.SERVED
+
+    def _give_up(self, waiter: TokenWaiter) -> None:
+        """Whoever waited does not want it any more."""
+        with self._lock:
+            if waiter.fate is Fate.WAITING:
+                self._waiters.remove(waiter)
+            elif waiter.fate is Fate.SERVED:
+                self._void(waiter.n)
+
+    def _begin_to_wait(self, n: int) -> bool:
+        return not self._waiters and self._take(n, self._clock.monotonic())
+
+    def _never(self, n: int) -> bool:
+        return n > self._terms.burst
+
+    def _promised_in(self, n: int, now: float) -> float:
+        share = 0.0 if self._last is None or self._away() else self._last.share
+        if n > self._terms.burst or share <= 0:
+            return math.inf
+        return max(0.0, self._again_at - now) + (self._owed + n) / share
+
+    def _void(self, n: int) -> None:
+        """They go back with the next Want."""
+        self._purse.void += n
+        self._gone += n
+        self._host.call(self)
+
+    def _forget(self, n: int, due_at: float) -> None:
+        with self._lock:
+            if self._clock.monotonic() < due_at:
+                self._owed = max(0, self._owed - n)
+
+
+class _Forget:
+    """Takes a promise back, once, until it is due."""
+
+    __slots__ = ("_due_at", "_limiter", "_n")
+
+    def __init__(self, limiter: DistributedLimiter, n: int, due_at: float) -> None:
+        self._limiter, self._n, self._due_at = limiter, n, due_at
+
+    def __call__(self) -> None:
+        n, self._n = self._n, 0
+        if n:
+            self._limiter._forget(n, self._due_at)

@@ -1,0 +1,306 @@
+"""What a limiter holds of its control plane's, and what it says to it: one lock, and time from whoever calls.
+
+:class:`~engine.quota.distributed.DistributedLimiter` is this with the doors through which tokens go.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import threading
+from collections import deque
+from typing import Protocol
+
+from engine.core.clock import Clock
+from engine.core.errors import BadInput
+from engine.core.ids import new_id
+from engine.quota.demand import Demand
+from engine.quota.limiter import Closed, LimiterStatus, Source
+from engine.quota.protocol import LIFETIME_S, MOST_TOKENS, REFILL_S, Alloc, Answer, Want
+from engine.quota.purse import Lot, Purse
+from engine.quota.standin import StandIn
+from engine.quota.terms import Name, Terms
+from engine.quota.waiters import Fate, TokenWaiter
+
+#: Who asks for little has so many tokens prepaid for half a permit's life, so that not each costs a Want.
+FEW = 16
+
+
+class WantCarrier(Protocol):
+    """What carries a limiter's Wants. Thread-safe; its methods may be called under a limiter's lock."""
+
+    @property
+    def node(self) -> str: ...
+
+    @property
+    def away_since(self) -> float | None:
+        """Since when the control plane does not answer, on the monotonic clock; ``None`` while it does."""
+        ...
+
+    def call(self, limiter: HeldLimiter) -> None:
+        """Have this limiter asked what it wants, soon."""
+        ...
+
+
+class HeldLimiter:
+    """Permits, those who wait for them, and the Want that is under way. Thread-safe."""
+
+    def __init__(
+        self, name: Name, terms: Terms, host: WantCarrier, clock: Clock, rng: random.Random | None = None
+    ) -> None:
+        self.name = name
+        self._terms = terms
+        self._host = host
+        self._clock = clock
+        self._rng = rng or random.Random()  # noqa: S311 - it spreads, and hides nothing
+        self._lock = threading.Lock()
+        self._closed = False
+        self._purse = Purse()
+        self._waiters: deque[TokenWaiter] = deque()
+        now = clock.monotonic()
+        self._demand = Demand(now)
+        #: What is being asked, when that was first sent, and whether an answer to it may still come.
+        self._flight: Want | None = None
+        self._sent_at = 0.0
+        self._in_air = False
+        #: Whether more is to be prepaid.
+        self._wanted = False
+        #: Tokens that came, those that went without being spent, and the spent ones that demand was told of.
+        self._had = self._gone = self._counted = 0
+        #: Before this no Want brings anything.
+        self._again_at = -math.inf
+        self._last: Alloc | None = None
+        #: What the buckets of the chain had lost when they last answered.
+        self._spilled: tuple[float, ...] = ()
+        #: What reservations were promised and has not come yet.
+        self._owed = 0
+        self._without = StandIn()
+        self._unknown_rule = False
+
+    def adopt(self, terms: Terms) -> None:
+        """Go over to newer terms; older ones change nothing. What is prepaid goes back, or is lost to other rules."""
+        with self._lock:
+            if terms.version < self._terms.version or terms == self._terms:
+                return
+            old, self._terms = self._terms, terms
+            held = self._purse.empty() if old.chain else self._purse.clear()
+            self._gone += held
+            self._purse.void = self._purse.void + held if old.chain == terms.chain else 0
+            self._again_at = -math.inf
+            self._unknown_rule = False
+            if old.chain != terms.chain:
+                self._last, self._spilled = None, ()
+                self._without.end()
+            if not terms.chain:
+                self._purse.let_all()
+            self._serve(self._clock.monotonic())
+            self._host.call(self)
+
+    def tick(self, now: float) -> Want | None:
+        """Do what is due; what is to be asked now, to be answered with :meth:`told` or :meth:`lost`."""
+        with self._lock:
+            if not self._terms.chain:
+                self._serve(now)
+                return None
+            self._expire(now)
+            self._serve(now)
+            self._forget_flight(now)
+            if self._in_air or self._away() or (self._flight is None and not self._due(now)):
+                return None
+            if self._flight is None:
+                self._flight, self._sent_at = self._new_want(now), now
+            self._in_air = True
+            return self._flight
+
+    def next_at(self, now: float) -> float | None:
+        """When :meth:`tick` has something to do, if nobody comes meanwhile."""
+        with self._lock:
+            moments = []
+            if self._terms.chain and (ends_at := self._purse.ends_at()) is not None:
+                moments.append(ends_at)
+            if (
+                self._waiters
+                and self._away()
+                and (brings := self._without.brings_at(self._waiters[0].n, now)) is not None
+            ):
+                moments.append(brings)
+            if self._wants() and not self._in_air and not self._away():
+                moments.append(max(now, self._due_at()))
+            return min(moments, default=None)
+
+    def try_again(self) -> None:
+        """The control plane may know the rules by now."""
+        with self._lock:
+            self._unknown_rule = False
+            self._again_at = -math.inf
+            self._host.call(self)
+
+    def told(self, alloc: Alloc, now: float) -> None:
+        """The answer to what :meth:`tick` gave."""
+        with self._lock:
+            want, self._flight, self._in_air = self._flight, None, False
+            if want is None:
+                return
+            if alloc.answer is not Answer.GRANTED:
+                self._unknown_rule = True
+                self._purse.void += want.returned
+                self._without.spent += want.repaid
+                self._again_at = now + 1.0
+                self._stand_in_for_waiters(now)
+                return
+            self._unknown_rule = False
+            self._without.end()
+            # Of a chain that no longer applies nothing is spent.
+            if want.chain == self._terms.chain:
+                self._take_in(want, alloc, now)
+
+    def lost(self, now: float) -> None:
+        """There was no answer. It may have been carried out: it is asked again under its id as long as the control
+        plane remembers that, and what it returned and was granted counts as gone after that.
+        """
+        with self._lock:
+            self._in_air = False
+            self._forget_flight(now)
+            self._stand_in_for_waiters(now)
+
+    # Under the lock.
+
+    def _forget_flight(self, now: float) -> None:
+        """Asked again later than that, it would be taken for another."""
+        if self._flight is not None and not self._in_air and now - self._sent_at >= LIFETIME_S:
+            self._without.spent += self._flight.repaid
+            self._flight = None
+
+    def _take_in(self, want: Want, alloc: Alloc, now: float) -> None:
+        self._last = alloc
+        if not self._without.spent:
+            self._spilled = alloc.spilled
+        granted = alloc.granted
+        if self._closed:
+            self._purse.void += granted
+            self._host.call(self)
+            return
+        paid = min(self._owed, granted)
+        self._owed -= paid
+        self._had += granted
+        self._purse.put(Lot(want.id, granted, self._sent_at + alloc.lifetime_s, granted - paid))
+        # Each node at its own moment, however many were answered at once.
+        self._again_at = (
+            self._sent_at + alloc.again_s * (0.8 + 0.4 * self._rng.random()) if alloc.again_s else -math.inf
+        )
+        self._wanted = False
+        self._serve(now)
+        for waiter in [waiter for waiter in self._waiters if not waiter.patient]:
+            self._waiters.remove(waiter)
+            waiter.decide(Fate.REFUSED)
+
+    def _take(self, n: int, now: float) -> bool:
+        if not self._terms.chain:
+            return True
+        self._expire(now)
+        if self._purse.take(n, now):
+            if self._purse.low() and not self._wanted:
+                self._wanted = True
+                self._host.call(self)
+            return True
+        return self._away() and self._stand_in(n, now)
+
+    def _expire(self, now: float) -> None:
+        void = self._purse.void
+        self._purse.expire(now)
+        self._gone += self._purse.void - void
+
+    def _stand_in(self, n: int, now: float) -> bool:
+        """Without the control plane, as the rule says."""
+        terms, last = self._terms, self._last
+        # The control plane may know fewer nodes than there are: its memory is young, or some have not asked.
+        rate = terms.fallback if last is None else min(terms.fallback, last.fallback)
+        return self._without.spend(n, now, terms.on_loss, rate)
+
+    def _stand_in_for_waiters(self, now: float) -> None:
+        waiting: deque[TokenWaiter] = deque()
+        for waiter in self._waiters:
+            if self._stand_in(waiter.n, now):
+                waiter.decide(Fate.SERVED)
+            elif waiter.patient:
+                waiting.append(waiter)
+            else:
+                waiter.decide(Fate.REFUSED)
+        self._waiters = waiting
+
+    def _serve(self, now: float) -> None:
+        while self._waiters and self._take(self._waiters[0].n, now):
+            self._waiters.popleft().decide(Fate.SERVED)
+
+    def _away(self) -> bool:
+        return self._unknown_rule or self._host.away_since is not None
+
+    def _asks(self) -> bool:
+        return bool(self._waiters or self._owed or self._wanted or self._flight)
+
+    def _wants(self) -> bool:
+        return bool(self._asks() or self._purse.void or self._without.spent)
+
+    def _due_at(self) -> float:
+        """When to send what it wants. Who only reports does so now and then."""
+        return self._again_at if self._asks() else self._sent_at + REFILL_S
+
+    def _due(self, now: float) -> bool:
+        return self._wants() and now >= self._due_at()
+
+    def _new_want(self, now: float) -> Want:
+        left = self._purse.left()
+        consumed = self._had - self._gone - left
+        self._demand.add(consumed - self._counted)
+        self._counted = consumed
+        rate = self._demand.look(now)
+        pending = self._owed + sum(waiter.n for waiter in self._waiters)
+        asked = 0
+        if (pending or self._wanted) and not self._closed:
+            enough = math.ceil(max(rate * 2 * REFILL_S, min(rate * LIFETIME_S / 2, FEW)))
+            asked = min(max(enough - left, pending, 1), MOST_TOKENS)
+        returned, self._purse.void = self._purse.void, 0
+        repaid = self._without.report()
+        terms = self._terms
+        return Want(
+            new_id(self._clock.now_ms()), self._host.node, str(self.name), self.name.tenant, terms.chain, asked,
+            max(rate, pending / REFILL_S), min(returned, MOST_TOKENS), min(repaid, MOST_TOKENS),
+            terms.weight, terms.floor, terms.priority, self._spilled,
+        )  # fmt: skip
+
+    def _status(self, now: float) -> LimiterStatus:
+        terms, last, purse = self._terms, self._last, self._purse
+        first = purse.first() if terms.chain else None
+        limit, burst = (last.limit, last.burst) if last is not None else (terms.limit, terms.burst)
+        away = self._host.away_since
+        source, tokens = self._source_and_tokens(now)
+        return LimiterStatus(
+            tokens,
+            limit,
+            burst,
+            terms.version,
+            source,
+            first.permit if first is not None else "",
+            first.granted if first is not None else 0,
+            purse.left_of_first() if first is not None else 0,
+            max(0.0, first.ends_at - now) if first is not None else 0.0,
+            0.0 if away is None else now - away,
+        )
+
+    def _source_and_tokens(self, now: float) -> tuple[Source, float]:
+        if not self._terms.chain:
+            return Source.LOCAL, math.inf
+        left = self._purse.left()
+        if left or not self._away():
+            return (Source.NONE if self._last is None else Source.PERMIT), left
+        return self._without.source(self._terms.on_loss), self._without.tokens(self._terms.on_loss, now)
+
+    def _look(self, n: int) -> None:
+        if self._closed:
+            raise closed_error()
+        if n < 0:
+            raise BadInput(f"{n} tokens cannot be taken.", remedy="Ask for 0 or more.", field="n")
+
+
+def closed_error() -> Closed:
+    return Closed("This limiter was closed.", remedy="Ask for a new one.")

@@ -1,0 +1,252 @@
+-- A node wants tokens: what engine/quota/allocator.py says, in the store. It is read there; here only what differs is
+-- explained. Atomic; costs O(claims of the buckets), at most every quarter of a second where these are many.
+-- KEYS[1]      rules: hash rule:ID -> cmsgpack {limit, burst, fallback, by period}; and version
+-- KEYS[2]      memory: hash with "epoch" and "born" (seconds): when this store last knew nothing
+-- KEYS[3]      told: string, the Want's id and the answer to it; for a minute
+-- KEYS[2+2n]   bucket of link n: hash with tokens, at, seen, limit, began, shared_at, shared, peak, peak_at, spilled
+-- KEYS[3+2n]   its claims: hash claimant -> cmsgpack {tenant, node, demand, weight, floor, priority, until, account,
+--              account_at, share}
+-- ARGV[1]  cmsgpack: the Want (engine/quota/protocol.py)   ARGV[2]  seconds for the clock of a test, else ''
+-- ARGV[3]  cmsgpack: {lifetime, refill, live, live at least, collect, few claims, level, repay, peak, again, told, back},
+--              in seconds
+-- Result   cmsgpack: the Alloc
+local want = cmsgpack.unpack(ARGV[1])
+local id, node, limiter, tenant, chain = want[1], want[2], want[3], want[4], want[5]
+local asked, demand, returned, repaid = want[6], want[7], want[8], want[9]
+local weight, floor, priority, spilled_then = want[10], want[11], want[12], want[13] or {}
+local LIFETIME, REFILL, LIVE, LIVE_LEAST, COLLECT, FEW, LEVEL, REPAY, PEAK, AGAIN, TOLD, BACK =
+  unpack(cmsgpack.unpack(ARGV[3]))
+local LOST = 1e-9
+local now
+if ARGV[2] ~= '' then
+  now = tonumber(ARGV[2])
+else
+  local time = redis.call('TIME')
+  now = time[1] + time[2] / 1e6
+end
+
+local told = redis.call('GET', KEYS[3])
+if told and string.sub(told, 1, #id + 1) == id .. ' ' then
+  return string.sub(told, #id + 2)
+end
+
+local version = tonumber(redis.call('HGET', KEYS[1], 'version') or '0')
+local memory = redis.call('HMGET', KEYS[2], 'epoch', 'born')
+local epoch, born = tonumber(memory[1]), tonumber(memory[2])
+-- Who put the rules there began the memory; without it they are not believed either.
+local rules = {}
+for n, link in ipairs(chain) do
+  local rule = redis.call('HGET', KEYS[1], 'rule:' .. link[1])
+  if not rule or not epoch then
+    return cmsgpack.pack({id, 'unknown rule', 0, 0, 0, version, epoch or 0})
+  end
+  rules[n] = cmsgpack.unpack(rule)
+end
+
+local function fill(capacity, claims)
+  -- Exact weighted max-min fairness; sets .share of each claim from its .demand and .weight.
+  local order, weight_left, remaining = {}, 0, capacity
+  for index, claim in ipairs(claims) do
+    order[index] = claim
+    weight_left = weight_left + claim.weight
+  end
+  table.sort(order, function(a, b)
+    local x, y = a.demand / a.weight, b.demand / b.weight
+    if x == y then return a.name < b.name end
+    return x < y
+  end)
+  local given = 0
+  for _, claim in ipairs(order) do
+    local level = weight_left > 0 and math.max(0, remaining) / weight_left or 0
+    claim.share = math.min(claim.demand, level * claim.weight)
+    remaining = remaining - claim.share
+    weight_left = weight_left - claim.weight
+    given = given + claim.share
+  end
+  return given
+end
+
+local function fill_all(capacity, claims)
+  -- Floors first, then what is still asked for, by priority.
+  local first = {}
+  for index, claim in ipairs(claims) do
+    first[index] = {name = claim.name, demand = math.min(claim.demand, claim.floor), weight = claim.weight}
+  end
+  local remaining = capacity - fill(capacity, first)
+  local bands, by_band = {}, {}
+  for index, claim in ipairs(claims) do
+    claim.share = first[index].share
+    if not by_band[claim.priority] then
+      by_band[claim.priority] = {}
+      bands[#bands + 1] = claim.priority
+    end
+    table.insert(by_band[claim.priority], {
+      name = claim.name, demand = claim.demand - claim.share, weight = claim.weight, of = claim,
+    })
+  end
+  table.sort(bands, function(a, b) return a > b end)
+  for _, band in ipairs(bands) do
+    remaining = remaining - fill(remaining, by_band[band])
+    for _, more in ipairs(by_band[band]) do
+      more.of.share = more.of.share + more.share
+    end
+  end
+  return capacity - remaining
+end
+
+local function number(text, otherwise) return tonumber(text or '') or otherwise end
+local function written(value) return string.format('%.17g', value) end
+
+local function offer(n)
+  local link, rule = chain[n], rules[n]
+  local limit, by_period, began = rule[1], rule[4], link[3]
+  local room = by_period and limit or math.max(rule[2], limit * REFILL)
+  local rate = by_period and 0 or limit
+  local bucket_key, claims_key = KEYS[2 + 2 * n], KEYS[3 + 2 * n]
+  local kept = redis.call('HMGET', bucket_key, 'tokens', 'at', 'began', 'shared_at', 'shared', 'peak', 'peak_at',
+    'spilled', 'seen', 'limit')
+  local tokens, at = tonumber(kept[1] or ''), number(kept[2], now)
+  local seen, limit_then = number(kept[9], now), number(kept[10], limit)
+  local began_at = number(kept[3], began)
+  if not tokens then
+    tokens = by_period and limit or math.min(room, limit * math.max(0, now - born))
+    at, seen, limit_then = now, now, limit
+  end
+  local spilled = number(kept[8], 0)
+  local function pour(more)
+    local filled = tokens + more
+    tokens = math.min(room, filled)
+    spilled = spilled + filled - tokens
+  end
+  local passed = math.max(0, now - seen)
+  if passed > 0 or now < seen - BACK then seen = now end
+  at = at + passed
+  if not by_period then
+    pour(math.min(limit, limit_then) * passed)
+  elseif began > began_at and now * 1000 >= began then
+    tokens, began_at = limit, began
+  end
+  pour(returned)
+  local paid = math.min(repaid, math.max(0, spilled - (spilled_then[n] or spilled)))
+  spilled = spilled - paid
+  tokens = math.max(tokens - (repaid - paid), -REPAY * limit)
+
+  local name = limiter .. '@' .. node
+  local raw = redis.call('HGET', claims_key, name)
+  local known = raw and cmsgpack.unpack(raw)
+  if known and known[7] < at then known = nil end
+  local mine = known or {tenant, node, 0, 1, 0, 0, 0, 0, at, 0}
+  local shared_at = known and number(kept[4], -1e18) or -1e18
+  local shared, peak, peak_at = number(kept[5], 0), number(kept[6], 0), number(kept[7], -1e18)
+  mine[1], mine[2], mine[3], mine[4], mine[5], mine[6], mine[7] = tenant, node, demand, weight, floor, priority, at + LIVE
+  local count = redis.call('HLEN', claims_key) + (raw and 0 or 1)
+  if count <= FEW or at - shared_at >= LEVEL then
+    shared_at = at
+    local tenants, groups, limiters = {}, {}, 0
+    local gone = {}
+    local all = redis.call('HGETALL', claims_key)
+    local function add(key, claimant)
+      local group = tenants[claimant[1]]
+      if not group then
+        group = {name = claimant[1], demand = 0, weight = 0, floor = 0, priority = -1e9, claims = {}}
+        tenants[claimant[1]] = group
+        groups[#groups + 1] = group
+      end
+      group.demand = group.demand + claimant[3]
+      group.weight = math.max(group.weight, claimant[4])
+      group.floor = math.max(group.floor, claimant[5])
+      group.priority = math.max(group.priority, claimant[6])
+      table.insert(group.claims, {name = key, demand = claimant[3], weight = 1, of = claimant})
+      limiters = limiters + 1
+    end
+    for index = 1, #all, 2 do
+      if all[index] ~= name then
+        local claimant = cmsgpack.unpack(all[index + 1])
+        if claimant[7] < at then
+          gone[#gone + 1] = all[index]
+        else
+          add(all[index], claimant)
+        end
+      end
+    end
+    add(name, mine)
+    shared = fill_all(rate, groups)
+    for _, group in ipairs(groups) do
+      fill(group.share, group.claims)
+      for _, claim in ipairs(group.claims) do
+        if claim.of[10] ~= claim.share then
+          claim.of[10] = claim.share
+          if claim.name ~= name then redis.call('HSET', claims_key, claim.name, cmsgpack.pack(claim.of)) end
+        end
+      end
+    end
+    if limiters >= peak or at - peak_at > PEAK then peak, peak_at = limiters, at end
+    for _, key in ipairs(gone) do redis.call('HDEL', claims_key, key) end
+  end
+
+  local share = mine[10]
+  mine[8] = math.min(mine[8] + share * math.max(0, at - mine[9]), share * COLLECT + 1)
+  mine[9] = at
+  local spills = rate > 0 and math.max(0, tokens + REFILL * rate - room) or 0
+  local free = tokens - math.max(0, REFILL * math.max(0, shared - share) - spills)
+  local own = mine[8] > LOST and math.ceil(mine[8] - LOST) or 0
+  local most = math.max(0, math.min(asked, math.floor(tokens + LOST), math.max(own, math.floor(free + LOST))))
+  local again = AGAIN
+  if rate > 0 then
+    again = (1 - free) / rate
+    if share > 0 then again = math.min(again, math.max(-mine[8] / share, (1 - tokens) / rate)) end
+    again = math.max(0, again)
+  end
+  return {
+    most = most, again = again, spilled = spilled, share = share, rule = rule, name = link[1],
+    fallback = rule[3] * limit / math.max(1, peak),
+    keep = function(granted)
+      mine[8] = math.max(-1, mine[8] - granted)
+      mine[7] = at + (demand > 0 and math.min(LIVE, math.max(LIVE_LEAST, 3 * math.max(asked, granted) / demand)) or LIVE)
+      redis.call('HSET', claims_key, name, cmsgpack.pack(mine))
+      redis.call('HSET', bucket_key, 'tokens', written(tokens - granted), 'at', written(at),
+        'began', string.format('%d', began_at), 'shared_at', written(shared_at), 'shared', written(shared),
+        'peak', peak, 'peak_at', written(peak_at), 'spilled', written(spilled), 'seen', written(seen),
+        'limit', written(limit))
+      -- A bucket that has gone is one that is full: it is forgotten no sooner than it would be.
+      local full_ms
+      if by_period then
+        full_ms = math.max(0, link[4] - now * 1000) + 3600000
+      elseif limit > 0 then
+        full_ms = (room - tokens + granted) / limit * 1000 + 60000
+      else
+        full_ms = 7 * 86400000
+      end
+      full_ms = string.format('%d', math.min(full_ms, 400 * 86400000))
+      redis.call('PEXPIRE', bucket_key, full_ms)
+      redis.call('PEXPIRE', claims_key, full_ms)
+    end,
+  }
+end
+
+local offers, granted, narrowest = {}, asked, nil
+for n in ipairs(chain) do
+  offers[n] = offer(n)
+  granted = math.min(granted, offers[n].most)
+  if not narrowest or offers[n].most < narrowest.most
+    or (offers[n].most == narrowest.most and offers[n].again > narrowest.again) then
+    narrowest = offers[n]
+  end
+end
+local again, share, fallback = 0, math.huge, math.huge
+local longest, spilled = REFILL / 10, {}
+for _, each in ipairs(offers) do
+  each.keep(granted)
+  spilled[#spilled + 1] = each.spilled
+  share, fallback = math.min(share, each.share), math.min(fallback, each.fallback)
+  longest = math.max(longest, each.again)
+end
+if granted < asked then
+  again = granted > 0 and REFILL or math.min(AGAIN, longest)
+end
+local alloc = cmsgpack.pack({
+  id, 'granted', granted, LIFETIME, again, version, epoch, narrowest.name, narrowest.rule[1], narrowest.rule[2], share,
+  fallback, spilled,
+})
+redis.call('SET', KEYS[3], id .. ' ' .. alloc, 'PX', string.format('%d', TOLD * 1000))
+return alloc

@@ -1,0 +1,246 @@
+"""One process among those that share limits: its limiters, what they want, and whether the control plane is there."""
+
+from __future__ import annotations
+
+import heapq
+import logging
+import random
+import threading
+from collections.abc import Callable, Iterable
+
+from engine.core.clock import Clock, SystemClock, jitter
+from engine.core.error_text import text_of
+from engine.core.errors import BadInput, Unavailable
+from engine.quota.book import Book, read_book
+from engine.quota.distributed import DistributedLimiter
+from engine.quota.held import HeldLimiter
+from engine.quota.limiter import LimiterStatus
+from engine.quota.periods import Period
+from engine.quota.plane import ControlPlane, KeptBook
+from engine.quota.protocol import Alloc, Want
+from engine.quota.terms import Name, Terms
+
+#: How often a node that hears nothing else looks whether there are newer rules, in seconds.
+LOOK_S = 0.5
+#: The first and the longest pause between two tries to reach a control plane that is away.
+PROBE_S, PROBE_MOST_S = 0.1, 2.0
+#: The most Wants of one round trip.
+AT_ONCE = 200
+
+_log = logging.getLogger(__name__)
+
+
+class QuotaNode:
+    """Makes limiters and carries their Wants. All methods are thread-safe.
+
+    One thread of its own talks to the control plane (:meth:`start`); or whoever owns it calls :meth:`turn`. After a
+    fork the child starts its own: nothing prepaid is shared, for the node's name must be another.
+    """
+
+    def __init__(
+        self,
+        node: str,
+        plane: ControlPlane,
+        *,
+        clock: Clock | None = None,
+        rng: random.Random | None = None,
+        changed: Callable[[bool], None] = lambda away: None,
+    ) -> None:
+        """``changed`` is told when the control plane goes, and when it is back."""
+        self.node = node
+        self.away_since: float | None = None
+        self._plane = plane
+        self._clock = clock or SystemClock()
+        self._rng = rng or random.Random()  # noqa: S311 - it spreads, and hides nothing
+        self._changed = changed
+        self._lock = threading.Lock()
+        self._limiters: dict[tuple[str, str, str], DistributedLimiter] = {}
+        #: In the order in which they called: one history has one course.
+        self._called: dict[HeldLimiter, None] = {}
+        self._timers: list[tuple[float, int, HeldLimiter]] = []
+        self._number = 0
+        self._book: Book | None = None
+        self._look_at = float("-inf")
+        self._probe_at = float("-inf")
+        self._pause_s = PROBE_S
+        self._woken = threading.Event()
+        self._stopped = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def limiter(self, service: str, resource: str, tenant: str) -> DistributedLimiter:
+        """The limiter of this name; the same object for the same name. Until the rules are known it admits what
+        :class:`~engine.quota.terms.Terms` without links do: everything.
+        """
+        key = service, resource, tenant
+        # Asked for each request: the lock, and a name's own hash and comparison, would cost more than the rest.
+        if (known := self._limiters.get(key)) is not None:
+            return known
+        with self._lock:
+            limiter = self._limiters.get(key)
+            if limiter is None:
+                name = Name(*key)
+                limiter = DistributedLimiter(name, self._terms(name), self, self._clock, self._rng)
+                self._limiters[key] = limiter
+            return limiter
+
+    def start(self) -> None:
+        """Read the rules, and begin to carry Wants; no longer than one answer of the control plane takes."""
+        self.turn()
+        self._thread = threading.Thread(target=self._run, name="quota", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Close all limiters and give back what was prepaid."""
+        self._stopped.set()
+        self._woken.set()
+        if self._thread is not None:
+            self._thread.join()
+        limiters = self._all()
+        for limiter in limiters:
+            limiter.close()
+        self._carry(limiters)
+
+    def call(self, limiter: HeldLimiter) -> None:
+        with self._lock:
+            self._called[limiter] = None
+        self._woken.set()
+
+    def statuses(self) -> list[tuple[Name, LimiterStatus]]:
+        """How all its limiters stand."""
+        return [(limiter.name, limiter.status()) for limiter in self._all()]
+
+    @property
+    def version(self) -> int:
+        """The version of the rules that its limiters are held to; 0 while it knows none."""
+        return 0 if self._book is None else self._book.version
+
+    def turn(self) -> float:
+        """Do all that is due; the seconds until there is more, if nobody calls."""
+        now = self._clock.monotonic()
+        self._woken.clear()
+        if self.away_since is not None:
+            if now >= self._probe_at:
+                self._look(now)
+        elif now >= self._look_at:
+            self._look(now)
+        self._carry(self._due(now))
+        now = self._clock.monotonic()
+        looks_at = self._look_at if self.away_since is None else self._probe_at
+        with self._lock:
+            timer_at = self._timers[0][0] if self._timers else looks_at
+        return max(0.0, min(looks_at, timer_at) - now)
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            self._clock.wait(self._woken, self.turn())
+
+    def _due(self, now: float) -> dict[HeldLimiter, None]:
+        with self._lock:
+            due, self._called = self._called, {}
+            while self._timers and self._timers[0][0] <= now:
+                due[heapq.heappop(self._timers)[2]] = None
+        return due
+
+    def _carry(self, limiters: Iterable[HeldLimiter]) -> None:
+        """Ask what these want, and give them the answers."""
+        now = self._clock.monotonic()
+        asking = [(limiter, want) for limiter in limiters if (want := limiter.tick(now)) is not None]
+        for start in range(0, len(asking), AT_ONCE):
+            self._ask(asking[start : start + AT_ONCE])
+        now = self._clock.monotonic()
+        # A limiter calls us under its lock, so that we must not call it under ours.
+        timers = [(at, limiter) for limiter in limiters if (at := limiter.next_at(now)) is not None]
+        with self._lock:
+            for at, limiter in timers:
+                self._number += 1
+                heapq.heappush(self._timers, (at, self._number, limiter))
+
+    def _ask(self, asking: list[tuple[HeldLimiter, Want]]) -> None:
+        answers: list[Alloc] = []
+        if self.away_since is None:
+            try:
+                answers = self._plane.want([want for _, want in asking])
+            except Unavailable as error:
+                self._went_away(error)
+        now = self._clock.monotonic()
+        for (limiter, _), answer in zip(asking, answers, strict=False):
+            limiter.told(answer, now)
+        for limiter, _ in asking[len(answers) :]:
+            limiter.lost(now)
+        if any(answer.version > self.version for answer in answers):
+            self._look_at = now
+        elif any(answer.version < self.version for answer in answers):
+            self._restore()
+
+    def _look(self, now: float) -> None:
+        """Whether the control plane is there, and whether it has newer rules."""
+        try:
+            version = self._plane.version()
+            if version > self.version:
+                self._adopt(self._plane.book())
+            elif version < self.version:
+                self._restore()
+        except Unavailable as error:
+            self._went_away(error)
+            return
+        self._look_at = now + LOOK_S * jitter(self._rng)
+        if self.away_since is not None:
+            self.away_since, self._pause_s = None, PROBE_S
+            _log.info("The quota control plane answers again.")
+            self._changed(False)
+            self._call_all()
+        elif self._book is not None and any(rule.period is not Period.NONE for rule in self._book.rules):
+            # Another day may have begun.
+            self._give_terms()
+
+    def _went_away(self, error: Unavailable) -> None:
+        now = self._clock.monotonic()
+        if self.away_since is None:
+            self.away_since = now
+            _log.warning("The quota control plane is away, limits hold as their rules say: %s", text_of(error))
+            self._changed(True)
+            self._call_all()
+        # Half open: one look at a time, and each node at its own moment.
+        self._probe_at = now + self._pause_s * jitter(self._rng)
+        self._pause_s = min(PROBE_MOST_S, self._pause_s * 1.5)
+
+    def _adopt(self, kept: KeptBook | None) -> None:
+        if kept is None or kept.version <= self.version:
+            # What was newer a moment ago may have been lost since, and older rules put in its place.
+            return
+        try:
+            book = read_book(kept)
+        except BadInput as error:
+            # What is in force here stays so; it is looked at again when there is another version.
+            _log.error("%s", text_of(error))
+            return
+        self._book = book
+        self._give_terms()
+
+    def _restore(self) -> None:
+        """The control plane has lost the rules: each node has them. It takes none that are older than what it knows."""
+        if self._book is None:
+            return
+        try:
+            self._plane.keep_rules(*self._book.kept())
+        except Unavailable as error:
+            self._went_away(error)
+            return
+        for limiter in self._all():
+            limiter.try_again()
+
+    def _give_terms(self) -> None:
+        for limiter in self._all():
+            limiter.adopt(self._terms(limiter.name))
+
+    def _call_all(self) -> None:
+        with self._lock:
+            self._called.update(dict.fromkeys(self._limiters.values()))
+        self._woken.set()
+
+    def _all(self) -> list[DistributedLimiter]:
+        with self._lock:
+            return list(self._limiters.values())
+
+    def _terms(self, name: Name) -> Terms:
+        return Terms() if self._book is None else self._book.resolve(name, self._clock.now_ms())

@@ -1,0 +1,1 @@
+"""Control planes: where tokens are allocated."""

@@ -1,0 +1,88 @@
+"""The control plane in Redis: the allocator as a script, so that no process of ours has to live for it.
+
+All keys share one hash tag, for a chain of buckets is charged in one step: in a cluster the quotas of an installation
+lie on one server. Under the prefix:
+
+===================================  ======================================================  ========================
+``{quota}:rules``                    hash: ``version``, and each rule's limit and burst      kept
+``{quota}:book``                     the rules as they were published                        kept
+``{quota}:memory``                   hash: ``epoch`` and ``born``                            kept
+``{quota}:bucket:RULE/OWNER``        hash: its tokens                                        until it is full again
+``{quota}:claims:RULE/OWNER``        hash: who asks for how much of them                     as long as the bucket
+``{quota}:told:LIMITER@NODE``        the last answer                                         a minute
+===================================  ======================================================  ========================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+import redis
+
+from engine.core.prepared import prepared
+from engine.core.scripts import Arg, ScriptFolder
+from engine.core.store.answered import answered
+from engine.quota import allocator
+from engine.quota.plane import KeptBook
+from engine.quota.protocol import LIFETIME_S, REFILL_S, Alloc, KeptRule, Want
+
+_LUA = Path(__file__).parent.parent / "lua"
+#: In the order of ``want.lua``'s ARGV[3].
+_CONSTANTS = msgspec.msgpack.encode(
+    (
+        LIFETIME_S, REFILL_S, allocator.LIVE_S, allocator.LIVE_LEAST_S, allocator.COLLECT_S, allocator.FEW_CLAIMS,
+        allocator.LEVEL_S, allocator.REPAY_S, allocator.PEAK_S, allocator.AGAIN_MOST_S, allocator.TOLD_S,
+        allocator.BACK_S,
+    )
+)  # fmt: skip
+_encode = msgspec.msgpack.Encoder().encode
+_alloc = msgspec.msgpack.Decoder(prepared(Alloc))
+_book = msgspec.msgpack.Decoder(prepared(KeptBook))
+
+
+class RedisControlPlane:
+    """A :class:`~engine.quota.plane.ControlPlane` on the store's own clock.
+
+    ``now`` takes its place in tests that compare it with others.
+    """
+
+    def __init__(self, client: redis.Redis, prefix: str, *, now: Callable[[], float] | None = None) -> None:
+        self._client = client
+        self._prefix = f"{prefix}:{{quota}}"
+        self._scripts = ScriptFolder(client, _LUA)
+        self._now = now
+
+    def want(self, wants: Sequence[Want]) -> list[Alloc]:
+        calls = [(self._keys(want), self._arguments(want)) for want in wants]
+        return [_alloc.decode(answer) for answer in self._scripts.call_each("want", calls)]
+
+    def keep_rules(self, book: KeptBook, rules: Mapping[str, KeptRule]) -> bool:
+        arguments: list[Arg] = [book.version, _encode(book), self._time()]
+        for name, rule in rules.items():
+            arguments += [name, _encode(rule)]
+        keys = [f"{self._prefix}:rules", f"{self._prefix}:book", f"{self._prefix}:memory"]
+        return bool(self._scripts.call("keep_rules", keys, arguments))
+
+    def version(self) -> int:
+        with answered():
+            return int(self._client.hget(f"{self._prefix}:rules", "version") or 0)
+
+    def book(self) -> KeptBook | None:
+        with answered():
+            kept = self._client.get(f"{self._prefix}:book")
+        return _book.decode(kept) if isinstance(kept, bytes) else None
+
+    def _keys(self, want: Want) -> list[str]:
+        keys = [f"{self._prefix}:rules", f"{self._prefix}:memory", f"{self._prefix}:told:{want.limiter}@{want.node}"]
+        for link in want.chain:
+            bucket = f"{link.rule}/{link.owner}"
+            keys += [f"{self._prefix}:bucket:{bucket}", f"{self._prefix}:claims:{bucket}"]
+        return keys
+
+    def _arguments(self, want: Want) -> list[Arg]:
+        return [_encode(want), self._time(), _CONSTANTS]
+
+    def _time(self) -> str:
+        return "" if self._now is None else repr(self._now())

@@ -1,0 +1,49 @@
+"""What a limiter is held to: the rules that apply to it, resolved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from engine.quota.protocol import BucketLink
+
+
+class OnLoss(StrEnum):
+    """What happens to those who ask while the control plane is away and nothing prepaid is left."""
+
+    #: A part of the limit, divided by the nodes that were known last.
+    FALLBACK = "fallback"
+    #: Everything passes.
+    OPEN = "open"
+    #: Nothing passes.
+    CLOSED = "closed"
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """Which limiter: what is asked for, of which service, by whom."""
+
+    service: str
+    resource: str
+    tenant: str
+
+    def __str__(self) -> str:
+        return f"{self.service}/{self.resource}/{self.tenant}"
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Without links it is not limited."""
+
+    chain: tuple[BucketLink, ...] = ()
+    #: The narrowest limit and burst of the chain, as far as this node knows.
+    limit: float = float("inf")
+    burst: float = float("inf")
+    #: Tokens a second that this node may spend by itself, until the control plane has said how many.
+    fallback: float = 0.0
+    on_loss: OnLoss = OnLoss.FALLBACK
+    weight: float = 1.0
+    floor: float = 0.0
+    priority: int = 0
+    #: The version of the rules they come from.
+    version: int = 0
