@@ -10,6 +10,39 @@ from engine.bus.publish_times import due_ms_of
 from engine.core.prepared import prepared
 
 
+def place_of(topic: str, source: str, message_id: str) -> str:
+    """Where a message waits. Publishers choose ids: those of another topic or source are others'."""
+    return msgspec.json.encode((topic, source, message_id)).decode()
+
+
+def topic_of(place: bytes) -> str:
+    """Whose message waits there; empty for a bare id, under which a release kept it that did not know places."""
+    try:
+        return _place.decode(place)[0]
+    except msgspec.DecodeError:
+        return ""
+
+
+class Due(msgspec.Struct, frozen=True, gc=False):
+    """A message whose time has come, and the claim under which it is published."""
+
+    #: Its :func:`place_of`, as bytes; or its bare id, if a release kept it that did not know places and nobody can read
+    #: its envelope.
+    place: bytes
+    topic: str
+    body: bytes
+    #: Which topic of that name; empty where nobody knew when it was kept.
+    incarnation: str = ""
+    #: The key that was claimed for it at the transport, or empty.
+    claimed_key: str = ""
+    #: Its place in the order of those of its topic, in epoch milliseconds.
+    due_ms: float = 0
+    #: When its claim ends, in epoch milliseconds: it tells this claim from any later one of the place.
+    ends_ms: int = 0
+    #: Whether a claim before ran out: under that it may have been sent.
+    again: bool = False
+
+
 class DelayEntry(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """One message that waits."""
 
@@ -26,6 +59,7 @@ class DelayEntry(msgspec.Struct, array_like=True, frozen=True, gc=False):
             return 0
 
 
+_place = msgspec.json.Decoder(tuple[str, str, str])
 _encoder = msgspec.msgpack.Encoder()
 _entry = msgspec.msgpack.Decoder(prepared(DelayEntry))
 

@@ -9,8 +9,11 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import NamedTuple
 
+import msgspec
+
 from engine.bus.at_carriers import AtCarriers
-from engine.bus.delays import BATCH, Due, RedisDelays
+from engine.bus.delay_entries import Due
+from engine.bus.delays import BATCH, RedisDelays
 from engine.bus.errors import MalformedEnvelope, PublishFailed, PublishRefused, TopicReplaced
 from engine.bus.message import Message, decode
 from engine.bus.producer import Producer
@@ -44,6 +47,12 @@ class _Flight:
     groups: list[_InTopic] = field(default_factory=list)
     #: Of each group in turn that was sent. Read once the flight is over.
     answers: list[list[tuple[Due, object]]] = field(default_factory=list)
+    #: When claims that ran out meanwhile, and were renewed, end by now.
+    renewed: dict[bytes, int] = field(default_factory=dict)
+
+    @property
+    def items(self) -> list[Due]:
+        return [item for group in self.groups for item in group.items]
 
     @property
     def size(self) -> int:
@@ -55,13 +64,19 @@ class _Flight:
             self.answers.append(_sent(group))
         return [answer for group in self.answers for _, answer in group if isinstance(answer, Unavailable)][:1]
 
+    def claimed(self, item: Due) -> Due:
+        """As it is claimed by now."""
+        ends_ms = self.renewed.get(item.place)
+        return item if ends_ms is None else msgspec.structs.replace(item, ends_ms=ends_ms)
+
 
 class DelayMover:
     """Run it in one place at a time; two at once only waste work.
 
     Those of one topic go in the order of their due times: behind a carrier that is busy, slow, hung or away they wait
-    in the topic's lane, and none of those that come due meanwhile goes before them. What a carrier's thread has stays
-    claimed, so that nobody is told he has cancelled what is published all the same.
+    in the topic's lane, and none of those that come due meanwhile goes before them; nor before what a mover that is
+    gone has claimed, which may be on its way, until that claim runs out. What a carrier's thread has stays claimed, and
+    what was sent and not answered cannot be cancelled: nobody is told he has cancelled what is published all the same.
 
     A crash between publishing and forgetting repeats the publish, which :meth:`Way.send_due` does once.
     """
@@ -109,7 +124,9 @@ class DelayMover:
         self._land(failed)
         self._resting = {topic: until for topic, until in self._resting.items() if until > now_ms}
         flights: defaultdict[str, _Flight] = defaultdict(_Flight)
-        number = self._new(limit, flights, failed) + self._waited(flights, failed)
+        due, elsewhere = self._claim(limit)
+        self._new(due, elsewhere, flights, failed)
+        number = len(due) + self._waited(elsewhere, flights, failed)
         for carrier, flight in flights.items():
             if not self._at.begin(carrier, flight.send):
                 raise AssertionError("unreachable: it was free")
@@ -118,32 +135,52 @@ class DelayMover:
         self._land(failed)
         return number
 
-    def _new(self, limit: int, flights: defaultdict[str, _Flight], failed: list[BaseException]) -> int:
-        """Claim what came due: it goes at once, unless others of its topic wait or its carrier is busy."""
-        flying = self._flying()
-        behind = {*self._delays.lanes(), *self._resting, *(group.topic for group in flying)}
-        # What a thread has is claimed anew where its claim ran out, and stays with it.
-        held = {item.place for group in flying for item in group.items}
-        due = [item for item in self._delays.due(limit) if item.place not in held]
+    def _claim(self, limit: int) -> tuple[list[Due], set[str]]:
+        """Claim what came due; and the topics of which anything is claimed beside that and what is on its way: by a
+        mover that is gone or lost the answer, or longer ago than there was room for."""
+        held = {item.place: (flight, item) for flight in self._flights.values() for item in flight.items}
+        due: list[Due] = []
+        known = set(held)
+        for item in self._delays.due(limit):
+            flight, sent = held.get(item.place, (None, item))
+            if flight is not None and sent.body == item.body:
+                # What a thread has is claimed anew where its claim ran out, and stays with it.
+                flight.renewed[item.place] = item.ends_ms
+            else:
+                due.append(item)
+                known.add(item.place)
+        return due, {topic for place, topic in self._delays.moving().items() if place not in known}
+
+    def _new(
+        self,
+        due: Sequence[Due],
+        elsewhere: set[str],
+        flights: defaultdict[str, _Flight],
+        failed: list[BaseException],
+    ) -> None:
+        """What came due goes at once, unless others of its topic wait or its carrier is busy."""
+        behind = {*self._delays.lanes(), *self._resting, *elsewhere, *(group.topic for group in self._flying())}
         for (topic, incarnation), items in _by_topic(due).items():
             if topic in behind:
                 self._delays.set_aside(topic, items)
             else:
                 self._route(topic, incarnation, items, flights, failed)
-        return len(due)
 
-    def _waited(self, flights: defaultdict[str, _Flight], failed: list[BaseException]) -> int:
+    def _waited(self, elsewhere: set[str], flights: defaultdict[str, _Flight], failed: list[BaseException]) -> int:
         """Claim what waits in lanes of carriers that are free, that of the oldest first."""
         number = 0
+        # What lanes hold has room of its own: what comes due all the time would leave it none.
+        fresh = {carrier: flight.size for carrier, flight in flights.items()}
         # Also where it goes by another carrier by now.
-        not_yet = {*self._resting, *(group.topic for group in self._flying())}
+        not_yet = {*self._resting, *elsewhere, *(group.topic for group in self._flying())}
         for topic in self._delays.lanes():
             if topic in not_yet:
                 continue
             room = BATCH
             try:
                 carrier = self._producer().way(topic, meant="").carrier
-                room = BATCH - flights[carrier].size if carrier in flights else BATCH * self._at.is_free(carrier)
+                waited = flights[carrier].size - fresh.get(carrier, 0) if carrier in flights else 0
+                room = (BATCH - waited) * self._at.is_free(carrier)
             except PublishRefused:
                 # Each is answered by itself.
                 pass
@@ -192,7 +229,8 @@ class DelayMover:
             try:
                 for group, answered in zip_longest(flight.groups, flight.answers):
                     # Of what was not answered, for an error of ours, nobody knows.
-                    self._settle(group.topic, answered or [(item, _UNSURE) for item in group.items])
+                    ended = answered or [(item, _UNSURE) for item in group.items]
+                    self._settle(group.topic, [(flight.claimed(item), answer) for item, answer in ended])
             except Unavailable as error:
                 # Next time. Until then nothing goes there, and all of it stays claimed.
                 failed.append(error)
@@ -202,12 +240,12 @@ class DelayMover:
 
     def _settle(self, topic: str, answered: Sequence[tuple[Due, object]]) -> None:
         """Forget what was published in a topic and put the rest back."""
-        self._delays.complete([item.place for item, answer in answered if not isinstance(answer, HbusError)])
+        self._delays.complete([item for item, answer in answered if not isinstance(answer, HbusError)])
         self._refuse(topic, answered)
         failed = [(item, answer) for item, answer in answered if isinstance(answer, Unavailable)]
         self._delays.set_aside(topic, [item for item, answer in failed if _is_untouched(answer)])
         # It may be published: who cancels it is not told that it will not be.
-        unsure = [item.place for item, answer in failed if not _is_untouched(answer)]
+        unsure = [item for item, answer in failed if not _is_untouched(answer)]
         self._delays.hold(unsure, FAILED_RETRY_S)
         if unsure or (failed and len(failed) == len(answered)):
             # Not sooner than the claims that are held have ended.
@@ -216,13 +254,13 @@ class DelayMover:
     def _refuse(self, topic: str, answered: Sequence[tuple[Due, object]]) -> None:
         """Put back what was refused."""
         # What was meant for a topic that is gone went with it: no later try could find that topic.
-        self._delays.drop([item.place for item, answer in answered if isinstance(answer, TopicReplaced)])
-        refused = [(item.place, answer) for item, answer in answered if isinstance(answer, PublishRefused)]
-        for place, error in refused:
-            shown = place.decode(errors="replace")
+        self._delays.drop([item for item, answer in answered if isinstance(answer, TopicReplaced)])
+        refused = [(item, answer) for item, answer in answered if isinstance(answer, PublishRefused)]
+        for item, error in refused:
+            shown = item.place.decode(errors="replace")
             _log.error("delayed message %s for %s is due but was refused: %s", shown, topic, error)
         self._delays.postpone(
-            [place for place, error in refused if not isinstance(error, TopicReplaced)], REFUSED_RETRY_S
+            [item for item, error in refused if not isinstance(error, TopicReplaced)], REFUSED_RETRY_S
         )
 
     def _rest(self, topic: str) -> None:

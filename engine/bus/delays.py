@@ -14,7 +14,7 @@ import msgspec
 import redis
 
 from engine.bus.delay_answers import FORMER, not_kept, outcomes_of
-from engine.bus.delay_entries import DelayEntry, is_former, written
+from engine.bus.delay_entries import DelayEntry, Due, is_former, place_of, topic_of, written
 from engine.bus.delay_entries import read as read_entry
 from engine.bus.errors import MalformedEnvelope
 from engine.bus.message import decode, digest
@@ -86,11 +86,6 @@ class DelayPath(Protocol):
         ...
 
 
-def place_of(topic: str, source: str, message_id: str) -> str:
-    """Where a message waits. Publishers choose ids: those of another topic or source are others'."""
-    return msgspec.json.encode((topic, source, message_id)).decode()
-
-
 class Cancelled(StrEnum):
     """The definite answer to a cancellation."""
 
@@ -112,27 +107,13 @@ class Whereabouts(Enum):
     GONE = auto()
 
 
-class Due(msgspec.Struct, frozen=True, gc=False):
-    """A message whose time has come."""
-
-    #: Its :func:`place_of`, as bytes; or its bare id, if a release kept it that did not know places and nobody can read
-    #: its envelope.
-    place: bytes
-    topic: str
-    body: bytes
-    #: Which topic of that name; empty where nobody knew when it was kept.
-    incarnation: str = ""
-    #: The key that was claimed for it at the transport, or empty.
-    claimed_key: str = ""
-    #: Its place in the order of those of its topic, in epoch milliseconds.
-    due_ms: float = 0
-
-
 class RedisDelays:
     """A :class:`DelayPath` in Redis: a sorted set by due time and a hash of envelopes, under one hash tag.
 
     What is due and may not go yet lies in its topic's *lane*, by its due time: there it is in nobody's way, and none
-    that is due later goes before it.
+    that is due later goes before it. A claim is told from a later one of the same place: who comes late with an answer
+    touches nothing that is another's by now. Whoever cancels what may have been sent under a claim that ran out comes
+    too late.
 
     Answers ``OK`` or ``DUPLICATE`` once ``replicas`` of the store have what it wrote, and ``UNKNOWN`` where they do not
     have it in time.
@@ -148,6 +129,7 @@ class RedisDelays:
         self._entries = f"{self._base}:entries"
         self._cancelled = f"{self._base}:cancelled"
         self._lanes = f"{self._base}:lanes"
+        self._sent = f"{self._base}:sent"
         self._replicas = replicas
 
     @property
@@ -180,20 +162,24 @@ class RedisDelays:
 
         What is no entry of ours is put back for :data:`UNREADABLE_S`, and logged: it holds up none of the others.
         """
-        found = self._scripts.call(
-            "claim",
-            [self._waiting, self._moving, self._entries],
-            [self._clock.now_ms(), round(CLAIM_S * 1000), limit],
-        )
-        return self._claimed(found)
+        now_ms = self._clock.now_ms()
+        ends_ms = now_ms + round(CLAIM_S * 1000)
+        keys = [self._waiting, self._moving, self._entries]
+        return self._claimed(self._scripts.call("claim", keys, [now_ms, ends_ms, limit]), ends_ms)
 
     def take(self, topic: str, limit: int) -> list[Due]:
         """Claim the first of a topic's lane, likewise."""
-        until_ms = self._clock.now_ms() + round(CLAIM_S * 1000)
+        ends_ms = self._clock.now_ms() + round(CLAIM_S * 1000)
         keys = [self._lane(topic), self._lanes, self._moving, self._entries]
-        return self._claimed(self._scripts.call("take", keys, [topic, until_ms, limit]))
+        return self._claimed(self._scripts.call("take", keys, [topic, ends_ms, limit]), ends_ms)
 
-    def _claimed(self, found: Sequence[bytes]) -> list[Due]:
+    def moving(self) -> dict[bytes, str]:
+        """The places of all that is claimed, by whomever, and of claims that ran out; and their topics. Raises
+        ``Unavailable``."""
+        places = _asked(lambda: cast("list[bytes]", self._store.zrange(self._moving, 0, -1)))
+        return {place: topic_of(place) for place in places}
+
+    def _claimed(self, found: Sequence[bytes], ends_ms: int) -> list[Due]:
         entries = {bytes(place): bytes(entry) for place, entry in zip(found[::3], found[1::3], strict=True)}
         due_ms = {bytes(place): bytes(due) for place, due in zip(found[::3], found[2::3], strict=True)}
         moved = self._adopt([(place, entry) for place, entry in entries.items() if is_former(entry)])
@@ -204,42 +190,48 @@ class RedisDelays:
                 kept = read_entry(entry)
             except msgspec.DecodeError as error:
                 _log.error("what waits at %r can be read by nobody: %s", place[:200], error)
-                unreadable.append(place)
+                unreadable.append(Due(place, "", b"", ends_ms=ends_ms))
             else:
-                due = float(due_ms[lay]) if due_ms[lay] else kept.told_due_ms()
-                claimed.append(Due(place, kept.topic, kept.body, kept.incarnation, kept.claimed_key, due))
+                again = not due_ms[lay]
+                due = kept.told_due_ms() if again else float(due_ms[lay])
+                claimed.append(
+                    Due(place, kept.topic, kept.body, kept.incarnation, kept.claimed_key, due, ends_ms, again)
+                )
         self.postpone(unreadable, UNREADABLE_S)
         return claimed
 
-    def complete(self, places: Sequence[bytes]) -> None:
+    def complete(self, items: Sequence[Due]) -> None:
         """Forget claimed messages that were published. Raises ``Unavailable``."""
-        if places:
-            self._scripts.call("complete", [self._moving, self._entries], places)
+        if items:
+            self._scripts.call("complete", [self._moving, self._entries, self._sent], _claims(items))
 
-    def drop(self, places: Sequence[bytes]) -> None:
+    def drop(self, items: Sequence[Due]) -> None:
         """Give claimed messages up that will never be published. Raises ``Unavailable``."""
-        if places:
-            self._scripts.call("drop", [self._moving, self._entries, self._cancelled], [self._clock.now_ms(), *places])
+        if items:
+            keys = [self._moving, self._entries, self._cancelled, self._sent]
+            self._scripts.call("drop", keys, [self._clock.now_ms(), *_claims(items)])
 
-    def postpone(self, places: Sequence[bytes], seconds: float) -> None:
+    def postpone(self, items: Sequence[Due], seconds: float) -> None:
         """Put claimed messages back for ``seconds``: others go before them. Raises ``Unavailable``."""
-        if places:
-            until_ms = self._clock.now_ms() + round(seconds * 1000)
-            self._scripts.call("postpone", [self._waiting, self._moving], [until_ms, *places])
+        if items:
+            args: list[str | int | bytes] = [self._clock.now_ms() + round(seconds * 1000)]
+            for item in items:
+                args += [item.place, item.ends_ms, _flag(item.again)]
+            self._scripts.call("postpone", [self._waiting, self._moving, self._sent], args)
 
-    def hold(self, places: Sequence[bytes], seconds: float) -> None:
+    def hold(self, items: Sequence[Due], seconds: float) -> None:
         """Have claims end after ``seconds``: until then nobody can cancel them either. Raises ``Unavailable``."""
-        if places:
-            until_ms = self._clock.now_ms() + round(seconds * 1000)
-            _asked(lambda: self._store.zadd(self._moving, dict.fromkeys(places, until_ms), xx=True))
+        if items:
+            ends_ms = self._clock.now_ms() + round(seconds * 1000)
+            self._scripts.call("hold", [self._moving], [ends_ms, *_claims(items)])
 
     def set_aside(self, topic: str, items: Sequence[Due]) -> None:
         """Put claimed messages into their topic's lane. Raises ``Unavailable``."""
         if items:
-            args: list[str | bytes] = [topic]
+            args: list[str | int | bytes] = [topic]
             for item in items:
-                args += [item.place, repr(item.due_ms)]
-            self._scripts.call("aside", [self._moving, self._lane(topic), self._lanes], args)
+                args += [item.place, item.ends_ms, _flag(item.again), repr(item.due_ms)]
+            self._scripts.call("aside", [self._moving, self._lane(topic), self._lanes, self._sent], args)
 
     def lanes(self) -> list[str]:
         """The topics in whose lane something lies, that of the oldest first. Raises ``Unavailable``."""
@@ -303,7 +295,7 @@ class RedisDelays:
 
     def _schedule(self, topic: str, batch: Sequence[Delayed], *, look: bool) -> list[Outcome]:
         keys = [self._waiting, self._moving, self._entries, self._cancelled, self._lane(topic)]
-        args: list[str | int | bytes] = [_looking(look)]
+        args: list[str | int | bytes] = [_flag(look)]
         for item in batch:
             key, former_key = (
                 self._key(keys, topic, name) if name else 0 for name in (item.idempotency_key, item.former_key)
@@ -340,13 +332,13 @@ class RedisDelays:
         return self._schedule(topic, batch, look=False)
 
     def _ask_taken(self, topic: str, batch: Sequence[Delayed], *, look: bool) -> list[int]:
-        args = [_looking(look)]
+        args = [_flag(look)]
         for item in batch:
             args += [place_of(topic, item.source, item.message_id), item.message_id, item.digest]
         return list(map(int, self._scripts.call("taken", [self._entries], args)))
 
     def _cancel(self, topic: str, place: str, former: str) -> int:
-        keys = [self._waiting, self._moving, self._entries, self._cancelled, self._lane(topic)]
+        keys = [self._waiting, self._moving, self._entries, self._cancelled, self._lane(topic), self._sent]
         args: list[str | int] = [place, former, self._clock.now_ms(), round(CANCELLED_S * 1000)]
         return int(self._scripts.call("cancel", keys, args))
 
@@ -379,8 +371,12 @@ class RedisDelays:
         return {lay: place for (lay, place), there in zip(places.items(), moved, strict=True) if there}
 
 
-def _looking(look: bool) -> str:
-    return "1" if look else ""
+def _flag(value: bool) -> str:
+    return "1" if value else ""
+
+
+def _claims(items: Iterable[Due]) -> list[bytes | int]:
+    return [each for item in items for each in (item.place, item.ends_ms)]
 
 
 def _stands(at_place: bool, former: bool, cancelled_ms: float | None) -> Whereabouts:

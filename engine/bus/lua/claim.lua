@@ -1,6 +1,6 @@
 -- Claim due messages for publishing. A claim whose mover died is claimed again when it has run out.
 -- KEYS[1]  waiting   KEYS[2]  moving   KEYS[3]  entries (see schedule.lua)
--- ARGV[1]  now in epoch ms   ARGV[2]  length of the claim in ms   ARGV[3]  how many at most
+-- ARGV[1]  now in epoch ms   ARGV[2]  end of the claim in epoch ms   ARGV[3]  how many at most
 -- Result   place, entry, due time, place, entry, due time, …: first those whose claim ran out, with an empty due time,
 --          then the others in order of theirs
 local now, limit = ARGV[1], tonumber(ARGV[3])
@@ -17,7 +17,7 @@ local result = {}
 for at, place in ipairs(places) do
   local entry = redis.call('HGET', KEYS[3], place)
   if entry then
-    redis.call('ZADD', KEYS[2], now + ARGV[2], place)
+    redis.call('ZADD', KEYS[2], ARGV[2], place)
     result[#result + 1] = place
     result[#result + 1] = entry
     result[#result + 1] = due[at] or ''

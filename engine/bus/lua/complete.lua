@@ -1,10 +1,14 @@
--- Forget messages that have been published. What is claimed by nobody (any more) stays: it may be another, kept anew.
--- KEYS[1]  moving   KEYS[2]  entries (see schedule.lua)
--- ARGV     places
+-- Forget messages that have been published. What is claimed by nobody (any more), or anew, stays: it may be another
+-- that was kept since.
+-- KEYS[1]  moving   KEYS[2]  entries (see schedule.lua)   KEYS[3]  sent (see aside.lua)
+-- ARGV     per message: place, end of its claim in epoch ms
 -- Result   how many were there
 local count = 0
-for _, place in ipairs(ARGV) do
-  if redis.call('ZREM', KEYS[1], place) == 1 then
+for at = 1, #ARGV, 2 do
+  local place = ARGV[at]
+  if tonumber(redis.call('ZSCORE', KEYS[1], place)) == tonumber(ARGV[at + 1]) then
+    redis.call('ZREM', KEYS[1], place)
+    redis.call('SREM', KEYS[3], place)
     count = count + redis.call('HDEL', KEYS[2], place)
   end
 end

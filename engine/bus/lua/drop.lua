@@ -1,12 +1,18 @@
--- Give claimed messages up that will never be published. What is claimed by nobody (any more) stays.
+-- Give claimed messages up that will never be published. What is claimed by nobody (any more), or anew, stays.
 -- KEYS[1]  moving   KEYS[2]  entries (see schedule.lua)   KEYS[3]  cancelled (see cancel.lua)
--- ARGV[1]  now in epoch ms   ARGV[2…]  places
+-- KEYS[4]  sent (see aside.lua)
+-- ARGV[1]  now in epoch ms   ARGV[2…] per message: place, end of its claim in epoch ms
 -- Result   how many were there
 local count = 0
-for at = 2, #ARGV do
-  if redis.call('ZREM', KEYS[1], ARGV[at]) == 1 and redis.call('HDEL', KEYS[2], ARGV[at]) == 1 then
-    redis.call('ZADD', KEYS[3], ARGV[1], ARGV[at])
-    count = count + 1
+for at = 2, #ARGV, 2 do
+  local place = ARGV[at]
+  if tonumber(redis.call('ZSCORE', KEYS[1], place)) == tonumber(ARGV[at + 1]) then
+    redis.call('ZREM', KEYS[1], place)
+    redis.call('SREM', KEYS[4], place)
+    if redis.call('HDEL', KEYS[2], place) == 1 then
+      redis.call('ZADD', KEYS[3], ARGV[1], place)
+      count = count + 1
+    end
   end
 end
 return count

@@ -12,8 +12,9 @@ import redis
 
 from engine.bus.catalog import StaticCatalog
 from engine.bus.config import BusConfig
+from engine.bus.delay_entries import place_of
 from engine.bus.delay_mover import DelayMover
-from engine.bus.delays import BATCH, CLAIM_S, Cancelled, Delayed, RedisDelays, Whereabouts, place_of
+from engine.bus.delays import BATCH, CLAIM_S, Cancelled, Delayed, RedisDelays, Whereabouts
 from engine.bus.due import prepare_due
 from engine.bus.errors import IdempotencyConflict, PublishFailed, PublishRefused
 from engine.bus.message import Message, decode, encode
@@ -90,7 +91,7 @@ def test_due_messages_come_in_the_order_of_their_due_times_in_any_number(
 
 
 def test_a_mover_that_dies_between_publish_and_removal_doubles_nothing(
-    bus: Bus, producer: Producer, delays: RedisDelays, clock: ManualClock
+    bus: Bus, producer: Producer, delays: RedisDelays, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     producer.publish(TOPIC, {"n": 1}, PublishOptions(delay_s=5))
     clock.advance(5)
@@ -98,11 +99,11 @@ def test_a_mover_that_dies_between_publish_and_removal_doubles_nothing(
     def die(*_: Any) -> None:
         raise Unavailable("killed here")
 
-    complete, delays.complete = delays.complete, die  # type: ignore[method-assign]
-    with pytest.raises(Unavailable):
-        DelayMover(delays, lambda: producer).promote()
+    with monkeypatch.context() as dying:
+        dying.setattr(delays, "complete", die)
+        with pytest.raises(Unavailable):
+            DelayMover(delays, lambda: producer).promote()
     assert there(bus) == [1]
-    delays.complete = complete  # type: ignore[method-assign]
     # Its claim keeps others away for a while, and then runs out.
     assert DelayMover(delays, lambda: producer).promote() == 0
     assert delays.count() == 1

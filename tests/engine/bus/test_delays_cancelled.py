@@ -42,8 +42,7 @@ def test_what_was_cancelled_stands_apart_from_what_was_published_and_what_was_lo
         keep(producer, each, 60 if each == "kept" else 5)
     cancel(delays, "cancelled")
     clock.advance(5)
-    due = {item.place: item for item in delays.due()}
-    delays.complete([place for place in due if b"published" in place])
+    delays.complete([item for item in delays.due() if b"published" in item.place])
     assert delays.standings(named("cancelled", "published", "kept", "moving", "never")) == [
         Whereabouts.CANCELLED,
         Whereabouts.GONE,

@@ -237,13 +237,13 @@ def test_what_nobody_claims_any_more_is_forgotten_by_nobody(
     """A mover that was away for long may come back to a name under which another message is kept by now."""
     keep(producer, range(2))
     clock.advance(2)
-    places = [item.place for item in delays.due()]
-    delays.postpone(places, 60)
+    claimed = delays.due()
+    delays.postpone(claimed, 60)
     for n in range(2):
         assert cancel(delays, n) is Cancelled.CANCELLED
     keep(producer, range(2), after_s=60)
-    delays.complete(places[:1])
-    delays.drop(places[1:])
+    delays.complete(claimed[:1])
+    delays.drop(claimed[1:])
     assert delays.count() == 2
 
 

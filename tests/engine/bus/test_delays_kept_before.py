@@ -5,8 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from engine.bus.delay_entries import place_of
 from engine.bus.delay_mover import DelayMover
-from engine.bus.delays import Cancelled, RedisDelays, Whereabouts, place_of
+from engine.bus.delays import Cancelled, RedisDelays, Whereabouts
 from engine.bus.errors import IdempotencyConflict
 from engine.bus.message import Message, encode
 from engine.bus.options import PublishOptions
@@ -69,7 +70,7 @@ def test_what_a_release_without_places_kept_can_be_cancelled(
     (due,) = delays.due()
     assert due.place.decode() == place_of(TOPIC, "/test", "soon")
     assert delays.cancel(TOPIC, "/test", "soon") is Cancelled.TOO_LATE
-    delays.complete([due.place])
+    delays.complete([due])
     assert delays.count() == 0
 
 

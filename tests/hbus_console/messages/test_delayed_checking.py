@@ -8,8 +8,9 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
+from engine.bus.delay_entries import place_of
 from engine.bus.delay_mover import DelayMover
-from engine.bus.delays import Cancelled, place_of
+from engine.bus.delays import Cancelled
 from engine.core.clock import ManualClock, SystemClock
 from engine.core.facts import FactBatch
 from hbus_console.evidence.fact_stream import FactReader
