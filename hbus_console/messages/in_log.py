@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from django.conf import settings
 
 from engine.bus.delays import Whereabouts
+from engine.bus.message import decode
 from engine.core.clock import Clock, SystemClock, to_rfc3339
 from engine.core.errors import HbusError
 from engine.core.ids import instant_of
@@ -50,7 +51,14 @@ def look(who: Actor, topic: str, message_id: str, source: str = "", *, clock: Cl
 def _waits(topic: str, message_id: str, source: str) -> InLog | None:
     """Where it waits to be published. Looked at before the log: what waits may come there meanwhile, and does not go
     back."""
-    row = OutboxMessage.objects.filter(topic=topic, message_id=message_id).only("refused_at", "last_error").first()
+    row = (
+        OutboxMessage.objects.filter(topic=topic, message_id=message_id)
+        .only("refused_at", "last_error", "body")
+        .first()
+    )
+    if row is not None and decode(bytes(row.body)).source != source:
+        # Another message: the outbox has one of an id at a time, whatever its source.
+        row = None
     if row is not None and row.refused_at:
         return InLog(False, f"It is not stored: it lies in the outbox, and the bus refused it: {row.last_error}")
     if row is not None:
@@ -66,22 +74,28 @@ def _lies(who: Actor, topic: Topic, message_id: str, source: str, now_ms: int) -
     if start_ms > now_ms:
         # Made by a clock that is far ahead: it tells nothing of when the message was stored.
         start_ms = 0
-    whole = True
+    whole, others = True, set[str]()
     for carrier in topic.carriers:
         seen, cursor = 0, ""
         while seen < MOST:
             scan = peek(who, topic.name, carrier=carrier, cursor=cursor, start_ms=max(0, start_ms), size=_AT_ONCE)
             for entry in scan.entries:
-                if entry.message is not None and entry.message.id == message_id:
+                if entry.message is None or entry.message.id != message_id:
+                    continue
+                others.add(entry.message.source)
+                if entry.message.source == source:
                     return InLog(True, f"It is stored: it lies in the log of {topic.name} at {entry.position}.")
             seen, cursor = seen + len(scan.entries), scan.next_cursor
             if not cursor:
                 break
         whole = whole and not cursor
+    # Which is another message, though the reader may mean it.
+    another = f" One of that id from {', '.join(sorted(others))} is in the log." if others else ""
     if not whole:
-        return InLog(None, f"It is not among the newest {MOST:,} messages in the log of {topic.name}.")
+        return InLog(None, f"It is not among the newest {MOST:,} messages in the log of {topic.name}.{another}")
     since = f"what was stored since {to_rfc3339(start_ms)}" if start_ms > 0 else "all that it holds"
     said = f"It is not in the log of {topic.name}, by {since}, nor does it wait for its due time as one of {source}."
+    said += another
     if topic.moved_at and not topic.leaving and start_ms < topic.moved_at.timestamp() * 1000:
         return InLog(
             None, f"{said} What was stored before the topic moved, at {topic.moved_at:%Y-%m-%d %H:%M} UTC, may be gone."

@@ -68,6 +68,18 @@ def test_what_waits_to_come_there_is_stored_or_kept() -> None:
     assert look(later, scope="stay.*").stored is None
 
 
+def test_one_of_its_id_from_another_source_is_another_message() -> None:
+    shared_producer().publish(TOPIC, {"n": 1}, PublishOptions(source="/pms", message_id="twin"))
+    with transaction.atomic():
+        publish_on_commit(TOPIC, {"n": 1}, PublishOptions(source="/pms", message_id="leaving"))
+    found = look("twin")
+    assert (found.stored, "One of that id from /pms is in the log." in found.said) == (False, True)
+    assert (look("twin", source="/pms").stored, look("leaving", source="/pms").stored) == (True, True)
+    assert (look("leaving").stored, "from /pms" in look("leaving").said) == (False, False)
+    publish(message_id="twin")
+    assert look("twin").stored
+
+
 def test_an_id_whose_clock_is_ahead_is_found_and_one_that_is_not_there_is_looked_for_in_all() -> None:
     assert "by all that it holds" in look(AHEAD).said
     publish(message_id=AHEAD)
