@@ -158,7 +158,9 @@ class Allocator:
         state = self._buckets.get((link.rule, link.owner))
         if state is None:
             # Nobody knows what was taken before this memory began.
-            tokens = rule.limit if rule.by_period else min(room(rule), rule.limit * max(0.0, now - self._born))
+            tokens = min(room(rule), rule.limit * max(0.0, now - self._born))
+            if rule.by_period:
+                tokens = rule.limit * _known_share(link, self._born)
             state = BucketState(tokens, now, now, rule.limit, began_ms=link.began_ms)
             self._buckets[link.rule, link.owner] = state
         passed = max(0.0, now - state.seen)
@@ -195,6 +197,13 @@ class Allocator:
         )
 
 
+def _known_share(link: BucketLink, born: float) -> float:
+    """The part of a period that this memory knows: of what was taken before it began nobody knows."""
+    length_ms = link.ends_ms - link.began_ms
+    since_ms = min(max(0.0, born * 1000 - link.began_ms), length_ms)
+    return 1.0 - since_ms / length_ms if length_ms > 0 else 1.0
+
+
 def room(rule: KeptRule) -> float:
     """What a bucket holds: the burst, and no less than what is prepaid at a time."""
     return rule.limit if rule.by_period else max(rule.burst, rule.limit * REFILL_S)
@@ -227,7 +236,8 @@ def _claimant(state: BucketState, want: Want, now: float) -> Claimant:
     claimant = state.claimants.get(key)
     if claimant is None:
         claimant = state.claimants[key] = Claimant(want.tenant, want.node, account_at=now)
-        state.shared_at = -math.inf
+        if len(state.claimants) <= FEW_CLAIMS:
+            state.shared_at = -math.inf
     claimant.demand, claimant.until = want.demand, now + LIVE_S
     claimant.weight, claimant.floor, claimant.priority = want.weight, want.floor, want.priority
     return claimant

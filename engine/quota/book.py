@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Annotated
+from zoneinfo import ZoneInfo
 
 import msgspec
 from msgspec import Meta
@@ -52,6 +53,18 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     weight: Annotated[float, Meta(gt=0, le=1e6)] = 1.0
     floor: Annotated[float, Meta(ge=0, le=1e12)] = 0.0
     priority: Annotated[int, Meta(ge=-1000, le=1000)] = 0
+
+    def __post_init__(self) -> None:
+        """Raises :class:`BadInput` for a zone that is none."""
+        if self.period is not Period.NONE:
+            try:
+                ZoneInfo(self.zone)
+            except (KeyError, ValueError, OSError) as error:
+                raise BadInput(
+                    f"{self.zone!r} is no time zone that is known here.",
+                    remedy="Write one of the IANA database, such as Europe/Lisbon.",
+                    field="zone",
+                ) from error
 
     def covers(self, name: Name, plan: str) -> bool:
         return (
@@ -136,7 +149,7 @@ def read_book(kept: KeptBook) -> Book:
     """What a control plane keeps, read again; raises ``BadInput`` when it is none of ours."""
     try:
         return _decoder.decode(kept.text)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, BadInput) as error:
         raise BadInput(
             f"The rules in force (version {kept.version}) cannot be read: {error}.",
             remedy="Save any policy in the console: it publishes them anew.",

@@ -51,6 +51,8 @@ class DistributedLimiter(HeldLimiter):
         with self._lock:
             self._look(n)
             now = self._clock.monotonic()
+            if self._never(n):
+                return False
             if self._take(n, now):
                 return True
             if self._away() or self._again_at > now:
@@ -66,6 +68,8 @@ class DistributedLimiter(HeldLimiter):
         with self._lock:
             self._look(n)
             now = self._clock.monotonic()
+            if self._never(n):
+                return REFUSED
             if self._take(n, now):
                 return Reservation(True, 0.0)
             delay = self._promised_in(n, now)
@@ -81,22 +85,27 @@ class DistributedLimiter(HeldLimiter):
     def wait(self, n: int = 1, timeout: float | None = None) -> bool:
         with self._lock:
             self._look(n)
+            if self._never(n):
+                return False
             if self._begin_to_wait(n):
                 return True
-            if self._never(n) or (timeout is not None and timeout <= 0):
+            if timeout is not None and timeout <= 0:
                 return False
             waiter = ThreadWaiter(n, patient=True)
             self._waiters.append(waiter)
             self._host.call(self)
-        self._clock.wait(waiter.event, threading.TIMEOUT_MAX if timeout is None else timeout)
+        most = threading.TIMEOUT_MAX
+        self._clock.wait(waiter.event, most if timeout is None else min(timeout, most))
         return self._outcome(waiter)
 
     async def wait_async(self, n: int = 1, timeout: float | None = None) -> bool:
         with self._lock:
             self._look(n)
+            if self._never(n):
+                return False
             if self._begin_to_wait(n):
                 return True
-            if self._never(n) or (timeout is not None and timeout <= 0):
+            if timeout is not None and timeout <= 0:
                 return False
             waiter = LoopWaiter(n, patient=True)
             self._waiters.append(waiter)
@@ -120,6 +129,7 @@ class DistributedLimiter(HeldLimiter):
     def close(self) -> None:
         with self._lock:
             self._closed = True
+            self._wanted, self._owed = False, 0
             self._purse.void += self._purse.empty() if self._terms.chain else self._purse.clear()
             waiters, self._waiters = self._waiters, deque()
             for waiter in waiters:
@@ -162,7 +172,7 @@ class DistributedLimiter(HeldLimiter):
 
     def _promised_in(self, n: int, now: float) -> float:
         share = 0.0 if self._last is None or self._away() else self._last.share
-        if n > self._terms.burst or share <= 0:
+        if share <= 0:
             return math.inf
         return max(0.0, self._again_at - now) + (self._owed + n) / share
 

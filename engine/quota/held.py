@@ -77,10 +77,14 @@ class HeldLimiter:
         self._without = StandIn()
         self._unknown_rule = False
 
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
     def adopt(self, terms: Terms) -> None:
         """Go over to newer terms; older ones change nothing. What is prepaid goes back, or is lost to other rules."""
         with self._lock:
-            if terms.version < self._terms.version or terms == self._terms:
+            if self._closed or terms.version < self._terms.version or terms == self._terms:
                 return
             old, self._terms = self._terms, terms
             held = self._purse.empty() if old.chain else self._purse.clear()
@@ -92,6 +96,9 @@ class HeldLimiter:
                 self._last, self._spilled = None, ()
                 self._without.end()
             if not terms.chain:
+                # Nobody has to be asked for anything any more, nor told.
+                self._flight, self._in_air, self._wanted, self._owed, self._purse.void = None, False, False, 0, 0
+                self._without.report()
                 self._purse.let_all()
             self._serve(self._clock.monotonic())
             self._host.call(self)
@@ -105,6 +112,8 @@ class HeldLimiter:
             self._expire(now)
             self._serve(now)
             self._forget_flight(now)
+            if self._unknown_rule and now >= self._again_at:
+                self._unknown_rule = False
             if self._in_air or self._away() or (self._flight is None and not self._due(now)):
                 return None
             if self._flight is None:
@@ -115,9 +124,13 @@ class HeldLimiter:
     def next_at(self, now: float) -> float | None:
         """When :meth:`tick` has something to do, if nobody comes meanwhile."""
         with self._lock:
+            if not self._terms.chain:
+                return None
             moments = []
-            if self._terms.chain and (ends_at := self._purse.ends_at()) is not None:
+            if (ends_at := self._purse.ends_at()) is not None:
                 moments.append(ends_at)
+            if self._unknown_rule:
+                moments.append(max(now, self._again_at))
             if (
                 self._waiters
                 and self._away()
@@ -138,8 +151,13 @@ class HeldLimiter:
     def told(self, alloc: Alloc, now: float) -> None:
         """The answer to what :meth:`tick` gave."""
         with self._lock:
-            want, self._flight, self._in_air = self._flight, None, False
-            if want is None:
+            want = self._flight
+            if want is None or want.id != alloc.id:
+                return
+            self._flight, self._in_air = None, False
+            if want.chain != self._terms.chain:
+                # It was about rules that apply no more: nothing of it is spent, and nothing goes back to others.
+                self._host.call(self)
                 return
             if alloc.answer is not Answer.GRANTED:
                 self._unknown_rule = True
@@ -150,9 +168,7 @@ class HeldLimiter:
                 return
             self._unknown_rule = False
             self._without.end()
-            # Of a chain that no longer applies nothing is spent.
-            if want.chain == self._terms.chain:
-                self._take_in(want, alloc, now)
+            self._take_in(want, alloc, now)
 
     def lost(self, now: float) -> None:
         """There was no answer. It may have been carried out: it is asked again under its id as long as the control
@@ -162,6 +178,11 @@ class HeldLimiter:
             self._in_air = False
             self._forget_flight(now)
             self._stand_in_for_waiters(now)
+
+    def lost_if_in_air(self, now: float) -> None:
+        """As :meth:`lost`, where neither that nor :meth:`told` came."""
+        if self._in_air:
+            self.lost(now)
 
     # Under the lock.
 
@@ -190,6 +211,9 @@ class HeldLimiter:
         )
         self._wanted = False
         self._serve(now)
+        if not alloc.again_s:
+            # They came since it was asked, and there is more.
+            return
         for waiter in [waiter for waiter in self._waiters if not waiter.patient]:
             self._waiters.remove(waiter)
             waiter.decide(Fate.REFUSED)
@@ -298,7 +322,7 @@ class HeldLimiter:
     def _look(self, n: int) -> None:
         if self._closed:
             raise closed_error()
-        if n < 0:
+        if not n >= 0:
             raise BadInput(f"{n} tokens cannot be taken.", remedy="Ask for 0 or more.", field="n")
 
 

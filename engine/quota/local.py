@@ -31,8 +31,7 @@ class LocalLimiter:
         self._closed = False
         self._version = version
         self._bucket = Bucket(checked("limit", limit), checked("burst", burst), self._monotonic())
-        if burst == math.inf and limit != math.inf:
-            raise BadInput("An infinite burst limits nothing.", remedy="Say an infinite limit.", field="burst")
+        _checked_together(limit, burst)
 
     def allow(self, n: int = 1) -> bool:
         # Baton.run and Bucket.take spelt out: calling them would double the price.
@@ -86,7 +85,7 @@ class LocalLimiter:
         return reservation.ok
 
     def refund(self, n: int = 1) -> None:
-        if n < 0:
+        if not n >= 0:
             raise BadInput(f"{n} tokens cannot be given back.", remedy="Give back 0 or more.", field="n")
         self._run(lambda: self._bucket.put_back(n, self._monotonic()))
 
@@ -104,6 +103,7 @@ class LocalLimiter:
         """Go over to a newer version of the rule, with what is saved; ``False`` for one that is not newer: it is
         left alone, however late it comes.
         """
+        _checked_together(limit, burst)
         return self._run(self._apply, checked("limit", limit), checked("burst", burst), version)
 
     def tokens(self) -> float:
@@ -149,7 +149,7 @@ class LocalLimiter:
     def _look(self, n: int) -> None:
         if self._closed:
             raise _closed()
-        if n < 0:
+        if not n >= 0:
             raise BadInput(f"{n} tokens cannot be taken.", remedy="Ask for 0 or more.", field="n")
 
     def _return(self, n: int, act_at: float) -> None:
@@ -178,6 +178,11 @@ def checked(field: str, value: float) -> float:
         raise BadInput(f"A {field} of {value} cannot be kept.", remedy="Use a number from 0.", field=field)
     # Sums of one kind of number are found faster than of two.
     return float(value)
+
+
+def _checked_together(limit: float, burst: float) -> None:
+    if burst == math.inf and limit != math.inf:
+        raise BadInput("An infinite burst limits nothing.", remedy="Say an infinite limit.", field="burst")
 
 
 def _closed() -> Closed:

@@ -44,9 +44,12 @@ class QuotaNode:
         *,
         clock: Clock | None = None,
         rng: random.Random | None = None,
+        book: Book | None = None,
         changed: Callable[[bool], None] = lambda away: None,
     ) -> None:
-        """``changed`` is told when the control plane goes, and when it is back."""
+        """``book``: the rules as they are known otherwise, for a start while the control plane is away. ``changed`` is
+        told when the control plane goes, and when it is back.
+        """
         self.node = node
         self.away_since: float | None = None
         self._plane = plane
@@ -59,7 +62,7 @@ class QuotaNode:
         self._called: dict[HeldLimiter, None] = {}
         self._timers: list[tuple[float, int, HeldLimiter]] = []
         self._number = 0
-        self._book: Book | None = None
+        self._book = book
         self._look_at = float("-inf")
         self._probe_at = float("-inf")
         self._pause_s = PROBE_S
@@ -68,16 +71,18 @@ class QuotaNode:
         self._thread: threading.Thread | None = None
 
     def limiter(self, service: str, resource: str, tenant: str) -> DistributedLimiter:
-        """The limiter of this name; the same object for the same name. Until the rules are known it admits what
-        :class:`~engine.quota.terms.Terms` without links do: everything.
+        """The limiter of this name; the same object for the same name, until it is closed. While this node knows no
+        rules it admits what :class:`~engine.quota.terms.Terms` without links do: everything.
+
+        Raises :class:`BadInput` for a name that no store could keep.
         """
         key = service, resource, tenant
         # Asked for each request: the lock, and a name's own hash and comparison, would cost more than the rest.
-        if (known := self._limiters.get(key)) is not None:
+        if (known := self._limiters.get(key)) is not None and not known.closed:
             return known
         with self._lock:
             limiter = self._limiters.get(key)
-            if limiter is None:
+            if limiter is None or limiter.closed:
                 name = Name(*key)
                 limiter = DistributedLimiter(name, self._terms(name), self, self._clock, self._rng)
                 self._limiters[key] = limiter
@@ -132,7 +137,12 @@ class QuotaNode:
 
     def _run(self) -> None:
         while not self._stopped.is_set():
-            self._clock.wait(self._woken, self.turn())
+            try:
+                pause_s = self.turn()
+            except Exception:  # noqa: BLE001 - a mistake of ours, or of who is told: limiters must not stand still for it
+                _log.exception("a turn of the quota node broke; it goes on")
+                pause_s = LOOK_S
+            self._clock.wait(self._woken, pause_s)
 
     def _due(self, now: float) -> dict[HeldLimiter, None]:
         with self._lock:
@@ -145,8 +155,16 @@ class QuotaNode:
         """Ask what these want, and give them the answers."""
         now = self._clock.monotonic()
         asking = [(limiter, want) for limiter in limiters if (want := limiter.tick(now)) is not None]
-        for start in range(0, len(asking), AT_ONCE):
-            self._ask(asking[start : start + AT_ONCE])
+        try:
+            for start in range(0, len(asking), AT_ONCE):
+                self._ask(asking[start : start + AT_ONCE])
+        finally:
+            # Whatever broke, each of them is come back to.
+            for limiter, _ in asking:
+                limiter.lost_if_in_air(self._clock.monotonic())
+            self._set_timers(limiters)
+
+    def _set_timers(self, limiters: Iterable[HeldLimiter]) -> None:
         now = self._clock.monotonic()
         # A limiter calls us under its lock, so that we must not call it under ours.
         timers = [(at, limiter) for limiter in limiters if (at := limiter.next_at(now)) is not None]
@@ -210,6 +228,9 @@ class QuotaNode:
             return
         try:
             book = read_book(kept)
+            # Whatever is wrong with it is found before anything goes by it.
+            for limiter in self._all():
+                book.resolve(limiter.name, self._clock.now_ms())
         except BadInput as error:
             # What is in force here stays so; it is looked at again when there is another version.
             _log.error("%s", text_of(error))

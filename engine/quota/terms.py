@@ -5,7 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from engine.core.errors import BadInput
 from engine.quota.protocol import BucketLink
+
+#: Characters of a part of a limiter's name.
+LONGEST = 150
 
 
 class OnLoss(StrEnum):
@@ -26,6 +30,16 @@ class Name:
     service: str
     resource: str
     tenant: str
+
+    def __post_init__(self) -> None:
+        for field in ("service", "resource", "tenant"):
+            value = getattr(self, field)
+            if len(value) > LONGEST or not value.isprintable():
+                raise BadInput(
+                    f"{value[:60]!a} is no {field} that a limit can be for.",
+                    remedy=f"Use at most {LONGEST} printable characters.",
+                    field=field,
+                )
 
     def __str__(self) -> str:
         return f"{self.service}/{self.resource}/{self.tenant}"

@@ -5,9 +5,6 @@
 -- ARGV[1]  version   ARGV[2]  the book   ARGV[3]  seconds for the clock of a test, else ''
 -- ARGV[4], ARGV[5], ...  rule, its cmsgpack, ...
 -- Result   1 when it was kept, else 0
-if tonumber(ARGV[1]) <= tonumber(redis.call('HGET', KEYS[1], 'version') or '0') then
-  return 0
-end
 local now = tonumber(ARGV[3])
 if not now then
   local time = redis.call('TIME')
@@ -16,6 +13,9 @@ end
 -- Greater than any epoch before it, wherever that was kept: nodes see that what they knew is gone.
 if redis.call('HSETNX', KEYS[3], 'epoch', string.format('%d', now * 1000)) == 1 then
   redis.call('HSET', KEYS[3], 'born', string.format('%.6f', now))
+end
+if tonumber(ARGV[1]) <= tonumber(redis.call('HGET', KEYS[1], 'version') or '0') then
+  return 0
 end
 redis.call('DEL', KEYS[1])
 redis.call('HSET', KEYS[1], 'version', ARGV[1])

@@ -109,7 +109,12 @@ local function offer(n)
   local seen, limit_then = number(kept[9], now), number(kept[10], limit)
   local began_at = number(kept[3], began)
   if not tokens then
-    tokens = by_period and limit or math.min(room, limit * math.max(0, now - born))
+    tokens = math.min(room, limit * math.max(0, now - born))
+    if by_period then
+      local length = link[4] - began
+      local since = math.min(math.max(0, born * 1000 - began), length)
+      tokens = limit * (length > 0 and 1 - since / length or 1)
+    end
     at, seen, limit_then = now, now, limit
   end
   local spilled = number(kept[8], 0)
@@ -136,7 +141,7 @@ local function offer(n)
   local known = raw and cmsgpack.unpack(raw)
   if known and known[7] < at then known = nil end
   local mine = known or {tenant, node, 0, 1, 0, 0, 0, 0, at, 0}
-  local shared_at = known and number(kept[4], -1e18) or -1e18
+  local shared_at = number(kept[4], -1e18)
   local shared, peak, peak_at = number(kept[5], 0), number(kept[6], 0), number(kept[7], -1e18)
   mine[1], mine[2], mine[3], mine[4], mine[5], mine[6], mine[7] = tenant, node, demand, weight, floor, priority, at + LIVE
   local count = redis.call('HLEN', claims_key) + (raw and 0 or 1)

@@ -15,7 +15,8 @@ class MemoryControlPlane:
     """A :class:`~engine.quota.plane.ControlPlane` that ends with its process."""
 
     def __init__(self, clock: Clock | None = None, now: Callable[[], float] | None = None) -> None:
-        self._now = now or (clock or SystemClock()).monotonic
+        moments = clock or SystemClock()
+        self._now = now or (lambda: moments.now_ms() / 1000)
         self._lock = threading.Lock()
         self._allocator = Allocator(self._now())
         self._book: KeptBook | None = None

@@ -1,0 +1,221 @@
+"""A node among others: what it does with what goes wrong, and with limiters and rules that go."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from engine.core.clock import ManualClock
+from engine.core.errors import BadInput
+from engine.core.store import open_client
+from engine.quota import Book, OnLoss, Period, QuotaNode, Rule, Source
+from engine.quota.plane import ControlPlane, KeptBook
+from engine.quota.planes.memory import MemoryControlPlane
+from engine.quota.planes.redis import RedisControlPlane
+from engine.quota.protocol import Alloc, Answer, BucketLink, KeptRule, Want
+from tests.engine.quota.cluster import Cluster, Wire
+
+ALL = Rule(id="all", limit=100.0, burst=100.0)
+
+
+class Broken(Wire):
+    """Answers with a mistake of its own, so often."""
+
+    def __init__(self, plane: ControlPlane, times: int) -> None:
+        super().__init__(plane)
+        self.times = times
+
+    def want(self, wants: Sequence[Want]) -> list[Alloc]:
+        if self.times:
+            self.times -= 1
+            raise ZeroDivisionError
+        return super().want(wants)
+
+
+def full(*rules: Rule) -> MemoryControlPlane:
+    """Whose buckets are full: it has known the rules for long."""
+    moments = iter([0.0, 0.0])
+    plane = MemoryControlPlane(now=lambda: next(moments, 1e6 + time.monotonic()))
+    plane.keep_rules(*Book(version=1, rules=rules).kept())
+    return plane
+
+
+def test_a_mistake_ends_no_thread_and_leaves_nobody_waiting() -> None:
+    node = QuotaNode("n", Broken(full(ALL), 2))
+    node.start()
+    limiter = node.limiter("api", "search", "t")
+    limiter.allow()
+    assert limiter.wait(timeout=30)
+    node.stop()
+
+
+def test_a_book_that_cannot_hold_changes_nothing() -> None:
+    plane = full(ALL)
+    node = QuotaNode("n", plane)
+    node.turn()
+    limiter = node.limiter("api", "search", "t")
+    text = b'{"version":2,"rules":[{"id":"all","limit":1,"burst":1,"period":"day","zone":"Mars/Olympus"}]}'
+    plane.keep_rules(KeptBook(2, text), {"all": KeptRule(1.0, 1.0)})
+    node._look_at = float("-inf")
+    node.turn()
+    assert node.version == 1
+    assert limiter.status().limit == 100
+    assert node.limiter("api", "search", "other").status().version == 1
+
+
+def test_a_zone_that_is_none_is_refused_by_its_field() -> None:
+    with pytest.raises(BadInput) as refused:
+        Rule(id="a", limit=1, burst=1, period=Period.DAY, zone="Mars/Olympus")
+    assert refused.value.field == "zone"
+
+
+@pytest.mark.parametrize("name", ["a\nb", "\udc80", "x" * 151])
+def test_a_name_that_no_store_could_keep_is_refused(name: str) -> None:
+    node = QuotaNode("n", full(ALL))
+    with pytest.raises(BadInput):
+        node.limiter("api", "search", name)
+
+
+def test_a_node_rests_when_the_last_rule_of_a_limiter_goes() -> None:
+    cluster = Cluster(1, [ALL])
+    node = cluster.nodes[0]
+    limiter = node.limiter("api", "search", "t")
+    assert not limiter.reserve(1, 0).ok
+    limiter.reserve(2)
+    cluster.publish()
+    cluster.clock.advance(1)
+    node.turn()
+    assert node.turn() > 0
+    assert limiter.reserve(10**6, 0).ok
+
+
+def test_a_limiter_that_is_closed_asks_for_nothing_and_another_takes_its_name() -> None:
+    cluster = Cluster(1, [ALL])
+    node, wire = cluster.nodes[0], cluster.wires[0]
+    cluster.run(1, 50)
+    limiter = node.limiter("api", "search", "t")
+    limiter.close()
+    for _ in range(50):
+        node.turn()
+        cluster.clock.advance(0.01)
+    settled = wire.wants
+    for _ in range(50):
+        node.turn()
+        cluster.clock.advance(0.01)
+    assert wire.wants == settled
+    another = node.limiter("api", "search", "t")
+    assert another is not limiter
+    cluster.publish(Rule(id="all", limit=1.0, burst=1.0))
+    cluster.run(1, 50)
+    assert limiter.status().version == 1
+
+
+def test_two_who_ask_at_once_of_a_full_bucket_are_both_let_in() -> None:
+    asked = threading.Barrier(2)
+
+    class Slow(Wire):
+        def want(self, wants: Sequence[Want]) -> list[Alloc]:
+            if not self.wants:
+                self.wants = 1
+                asked.wait(10)
+                while len(limiter._waiters) < 2:
+                    pass
+            return self._plane.want(wants)
+
+    node = QuotaNode("n", Slow(full(ALL)))
+    node.start()
+    limiter = node.limiter("api", "search", "t")
+    admitted: list[bool] = []
+    threads = [threading.Thread(target=lambda: admitted.append(limiter.wait(timeout=20))) for _ in range(2)]
+    threads[0].start()
+    asked.wait(10)
+    threads[1].start()
+    for thread in threads:
+        thread.join(30)
+    assert admitted == [True, True]
+    node.stop()
+
+
+def test_who_comes_while_it_is_asked_is_not_refused_by_an_answer_that_gave_all() -> None:
+    cluster = Cluster(1, [ALL])
+    cluster.run(5, 0)
+    limiter = cluster.nodes[0].limiter("api", "search", "t")
+    limiter.reserve(1, 0)
+    want = limiter.tick(cluster.clock.monotonic())
+    assert want is not None
+    done: list[bool] = []
+    late = threading.Thread(target=lambda: done.append(limiter.allow(want.asked + 1)))
+    late.start()
+    while not limiter._waiters:
+        pass
+    limiter.told(cluster.plane.want([want])[0], cluster.clock.monotonic())
+    assert limiter._waiters
+    cluster.nodes[0].turn()
+    late.join(10)
+    assert done == [True]
+
+
+def test_a_rule_that_nobody_knew_for_a_moment_is_asked_for_again() -> None:
+    cluster = Cluster(1, [ALL])
+    cluster.run(1, 0)
+    limiter = cluster.nodes[0].limiter("api", "search", "t")
+    limiter.reserve(1, 0)
+    want = limiter.tick(cluster.clock.monotonic())
+    assert want is not None
+    limiter.told(Alloc(want.id, Answer.UNKNOWN_RULE, version=1), cluster.clock.monotonic())
+    assert limiter.status().source is Source.FALLBACK
+    cluster.run(3, 50)
+    assert limiter.status().source is Source.PERMIT
+
+
+def test_more_than_could_be_had_at_once_is_refused_at_once() -> None:
+    cluster = Cluster(1, [ALL])
+    cluster.run(5, 10)
+    limiter, before = cluster.nodes[0].limiter("api", "search", "t"), cluster.wires[0].wants
+    assert not limiter.allow(101)
+    assert not limiter.reserve(101).ok
+    assert not limiter.wait(101)
+    cluster.nodes[0].turn()
+    assert cluster.wires[0].wants == before
+
+
+def test_a_node_that_starts_without_a_control_plane_goes_by_the_rules_it_is_given() -> None:
+    wire = Wire(full(ALL))
+    wire.cut = True
+    rule = Rule(id="all", limit=100.0, burst=100.0, on_loss=OnLoss.CLOSED)
+    node = QuotaNode("n", wire, clock=ManualClock(), book=Book(version=1, rules=(rule,)))
+    node.turn()
+    assert not node.limiter("api", "search", "t").allow()
+
+
+@pytest.fixture(params=["memory", "redis"])
+def begin(request: pytest.FixtureRequest, redis_url: str, prefix: str) -> Callable[[Callable[[], float]], ControlPlane]:
+    """Makes a control plane on a clock."""
+
+    def make(now: Callable[[], float]) -> ControlPlane:
+        if request.param == "memory":
+            return MemoryControlPlane(now=now)
+        return RedisControlPlane(open_client(redis_url), prefix, now=now)
+
+    return make
+
+
+def test_of_a_period_that_began_before_its_memory_a_plane_sells_the_rest_alone(
+    begin: Callable[[Callable[[], float]], ControlPlane],
+) -> None:
+    day = 86_400
+    now = [day * 20_000 + day * 3 / 4]
+    plane = begin(lambda: now[0])
+    plane.keep_rules(KeptBook(1, b""), {"day": KeptRule(1_000.0, 1_000.0, by_period=True)})
+
+    def sold(number: int, began: int) -> int:
+        link = BucketLink("day", "t", began * 1000, (began + day) * 1000)
+        return plane.want([Want(f"w{number}", "n", "a/b/t", "t", (link,), 5_000, 1.0)])[0].granted
+
+    assert sold(1, day * 20_000) == 250
+    # The next one is known from its beginning.
+    now[0] = day * 20_001 + 1
+    assert sold(2, day * 20_001) == 1_000
