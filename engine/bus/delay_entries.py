@@ -59,7 +59,7 @@ class DelayEntry(msgspec.Struct, array_like=True, frozen=True, gc=False):
             return 0
 
 
-_place = msgspec.json.Decoder(tuple[str, str, str])
+_place = msgspec.json.Decoder(prepared(tuple[str, str, str]))
 _encoder = msgspec.msgpack.Encoder()
 _entry = msgspec.msgpack.Decoder(prepared(DelayEntry))
 
