@@ -47,7 +47,6 @@ FEATURE = Feature(
     live=("hbus_console.jobs.live:cells", "hbus_console.jobs.live:kept"),
     search=("hbus_console.jobs.finding:find",),
     tones={
-        "claimed": "neutral",
         "running": "info",
         "done": "ok",
         "failed": "bad",

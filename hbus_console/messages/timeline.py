@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from engine.bus.fact_kinds import BUS_KINDS
+from engine.bus.subjects import MESSAGE
 from engine.core.fact_kinds import Tone
 from hbus_console.audit.models import AuditEntry
 from hbus_console.deadletters.models import DeadLetter
@@ -16,6 +17,7 @@ from hbus_console.messages.models import LedgerEvent
 from hbus_console.messages.outcomes import outcomes
 from hbus_console.operations.models import UNDECIDED
 from hbus_console.operations.outcomes import Made
+from hbus_console.subjects import readable
 from hbus_console.ui.formats import clock, counted, duration
 
 
@@ -267,7 +269,8 @@ def _fate_of(life: Life, letter: DeadLetter, copy: str) -> str:
             return f"dead in {event.subscription} again after {counted(event.attempt, 'attempt')}"
     if letter.copy is not None and letter.decided_at is not None:
         facets = {"subscription": letter.subscription, "source": letter.source}
-        (ended,) = outcomes([Made(letter.copy, letter.decided_at, letter.decided_at, facets)])
+        made = readable(MESSAGE, letter.topic, copy)
+        (ended,) = outcomes([Made(made, letter.decided_at, letter.decided_at, facets)])
         if ended.outcome not in UNDECIDED:
             return ended.detail or str(ended.outcome.label).lower()
     if events and events[-1].kind == "parked":

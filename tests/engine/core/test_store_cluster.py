@@ -73,8 +73,8 @@ def test_delays(client: redis.Redis, prefix: str) -> None:
     clock.advance(2)
     due = delays.due()
     assert sorted(item.topic for item in due) == sorted(TOPICS)
-    delays.postpone([due[0].place], 5)
-    delays.complete([item.place for item in due[1:]])
+    delays.postpone([due[0]], 5)
+    delays.complete(due[1:])
     assert delays.count() == 1
     assert delays.cancel(due[0].topic, "/s", due[0].topic).value == "cancelled"
 

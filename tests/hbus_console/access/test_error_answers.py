@@ -29,7 +29,7 @@ from hbus_console.outgoing import ForbiddenTarget
         (NotThere("x"), 404, 404),
         (Conflict("x"), 409, 409),
         (Unavailable("x"), 503, 503),
-        (OutcomeUnknown("x"), 504, 503),
+        (OutcomeUnknown("x"), 504, 504),
         (StateLost("x"), 503, 503),
         (ConfigurationError("x"), 503, None),
         (HbusError("x"), 500, None),

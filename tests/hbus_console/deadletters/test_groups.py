@@ -68,7 +68,6 @@ def test_each_filter_narrows_the_list(operator: Actor, filters: dict[str, str], 
 
 
 @pytest.mark.usefixtures("world")
-@pytest.mark.usefixtures("world")
 def test_a_team_may_own_more_subscriptions_than_a_query_has_terms(operator: Actor, subscription: Subscription) -> None:
     letters = listing(operator, owner="Distribution").letters
     assert letters
@@ -78,6 +77,7 @@ def test_a_team_may_own_more_subscriptions_than_a_query_has_terms(operator: Acto
     assert listing(operator, owner="Distribution").letters == letters
 
 
+@pytest.mark.usefixtures("world")
 def test_a_scope_hides_the_letters_of_other_topics() -> None:
     assert listing(person("viewer", "stay.*")).letters == 1
     assert listing(person("viewer", "other.*")).letters == 0

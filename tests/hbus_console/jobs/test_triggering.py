@@ -60,7 +60,7 @@ def test_a_run_is_made_offered_and_audited_without_its_secrets(
     assert run.parameters == asked.parameters
     entry = AuditEntry.objects.get(action="job.trigger")
     assert entry.reason == "the night was long"
-    assert entry.after == {"job": "close-of-day", "parameters": {"hotel": "HB-1", "pin": "•••", "apiKey": "•••"}}
+    assert entry.after == {"job": "close-of-day", "parameters": {"hotel": "HB-1", "pin": "•••", "apiKey": "[redacted]"}}
 
 
 def test_without_parameters_they_are_the_jobs(make_job: MakeJob, operator: Actor) -> None:

@@ -46,9 +46,9 @@ def test_clocks_are_apart_whichever_is_ahead(page: Client, monkeypatch: pytest.M
 def test_a_filter_is_refused_for_what_is_wrong_with_it(page: Client) -> None:
     answer = page.get("/runs/?job=%00x")
     assert answer.status_code == 400
-    assert "Job holds control characters." in answer.content.decode()
+    assert "Job holds control characters, or marks of direction." in answer.content.decode()
     assert "Job has 101 characters." in page.get(f"/runs/?job={'x' * 101}").content.decode()
-    assert "holds control characters." in page.get("/audit/?target=%00x").content.decode()
+    assert "holds control characters, or marks of direction." in page.get("/audit/?target=%00x").content.decode()
 
 
 def test_what_is_wrong_with_a_schedule_is_a_sentence_and_a_wrong_zone_is_said_beside_it(page: Client) -> None:

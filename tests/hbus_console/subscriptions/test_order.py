@@ -405,12 +405,18 @@ def test_a_key_whose_record_nobody_can_read_is_shown_and_decided_about(
     parked: Consumer, signed_in: Callable[..., Client], monkeypatch: pytest.MonkeyPatch, record: bytes
 ) -> None:
     keeper = type(order_page.carrier(Subscription.objects.get(group=ONE[1])))
-    listing = keeper.parked
+    listing, deciding = keeper.parked, keeper.unpark
 
     def unreadable(self: Any, *args: Any, **named: Any) -> Any:
         return [msgspec.structs.replace(each, record=record) for each in listing(self, *args, **named)]
 
+    def as_it_lies(self: Any, *args: Any, seen: Any, **named: Any) -> Any:
+        (lies,) = listing(self, *args[:2])
+        assert seen.record == record
+        return deciding(self, *args, seen=lies, **named)
+
     monkeypatch.setattr(keeper, "parked", unreadable)
+    monkeypatch.setattr(keeper, "unpark", as_it_lies)
     client, address = signed_in(Role.OPERATOR), reverse("subscriptions:order", args=ONE)
     page = client.get(address)
     assert page.status_code == 200

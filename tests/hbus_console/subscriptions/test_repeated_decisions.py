@@ -106,7 +106,7 @@ def test_of_a_form_whose_outcome_nobody_knows_it_is_said_so_and_its_repeat_finds
 ) -> None:
     parked.stop(5.0)
     way.cut_at = (HEAD,)
-    assert send("unpark", UNPARK).status_code == 503
+    assert send("unpark", UNPARK).status_code == 504
     assert became(client) == "unknown"
     assert send("unpark", UNPARK).status_code == 204
     assert became(client) == "done"
