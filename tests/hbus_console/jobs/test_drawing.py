@@ -18,7 +18,7 @@ S = 1_000_000
 
 def test_every_state_of_a_run_has_a_colour_and_one_alone() -> None:
     told = {state.value: tone_of_run(state) for state in RunState}
-    assert told == {state: FEATURE.tones.get(state) for state in told}
+    assert told == {state: FEATURE.tones.get(state, "neutral") for state in told}
     # As a page has it that knows the word alone.
     assert told == {state: tone_of(state, "jobs") for state in told}
     # What waits is not at work.
