@@ -21,7 +21,7 @@ from hbus_console.ui.live import Hub, LiveCells
 
 NOW = 1_795_183_331_204
 EVERYTHING = ("*",)
-TABS, AT_ONCE = 400, 40
+TABS, AT_ONCE = 400, 20
 POLL_S = 0.004
 #: Of the machine's own time, where everything that is waited for comes within milliseconds.
 LONG_S = 30
