@@ -6,12 +6,15 @@ import asyncio
 import math
 import threading
 from collections import deque
+from typing import TypeVar
 
 from engine.core.errors import BadInput
 from engine.quota.held import HeldLimiter, closed_error
 from engine.quota.limiter import REFUSED, LimiterStatus, Reservation
 from engine.quota.stash import GIL
 from engine.quota.waiters import Fate, LoopWaiter, ThreadWaiter, TokenWaiter
+
+_W = TypeVar("_W", ThreadWaiter, LoopWaiter)
 
 #: A first answer, or one after a lull, is waited for so long, in seconds; then it counts as not had.
 PATIENCE_S = 0.05
@@ -83,33 +86,17 @@ class DistributedLimiter(HeldLimiter):
             return Reservation(True, delay, _Forget(self, n, now + delay))
 
     def wait(self, n: int = 1, timeout: float | None = None) -> bool:
-        with self._lock:
-            self._look(n)
-            if self._never(n):
-                return False
-            if self._begin_to_wait(n):
-                return True
-            if timeout is not None and timeout <= 0:
-                return False
-            waiter = ThreadWaiter(n, patient=True)
-            self._waiters.append(waiter)
-            self._host.call(self)
+        waiter = self._in_line(ThreadWaiter, n, timeout)
+        if not isinstance(waiter, ThreadWaiter):
+            return waiter
         most = threading.TIMEOUT_MAX
         self._clock.wait(waiter.event, most if timeout is None else min(timeout, most))
         return self._outcome(waiter)
 
     async def wait_async(self, n: int = 1, timeout: float | None = None) -> bool:
-        with self._lock:
-            self._look(n)
-            if self._never(n):
-                return False
-            if self._begin_to_wait(n):
-                return True
-            if timeout is not None and timeout <= 0:
-                return False
-            waiter = LoopWaiter(n, patient=True)
-            self._waiters.append(waiter)
-            self._host.call(self)
+        waiter = self._in_line(LoopWaiter, n, timeout)
+        if not isinstance(waiter, LoopWaiter):
+            return waiter
         try:
             await asyncio.wait_for(waiter.event.wait(), timeout)
         except TimeoutError:
@@ -164,8 +151,20 @@ class DistributedLimiter(HeldLimiter):
             elif waiter.fate is Fate.SERVED:
                 self._void(waiter.n)
 
-    def _begin_to_wait(self, n: int) -> bool:
-        return not self._waiters and self._take(n, self._clock.monotonic())
+    def _in_line(self, kind: type[_W], n: int, timeout: float | None) -> _W | bool:
+        """One who waits for ``n`` from now on, behind those who came before; or what is known at once."""
+        with self._lock:
+            self._look(n)
+            if self._never(n):
+                return False
+            if not self._waiters and self._take(n, self._clock.monotonic()):
+                return True
+            if timeout is not None and timeout <= 0:
+                return False
+            waiter = kind(n, patient=True)
+            self._waiters.append(waiter)
+            self._host.call(self)
+            return waiter
 
     def _never(self, n: int) -> bool:
         return n > self._terms.burst
