@@ -43,7 +43,6 @@ class Claimant:
     """One limiter on one node, as a bucket knows it."""
 
     tenant: str
-    node: str
     demand: float = 0.0
     weight: float = 1.0
     floor: float = 0.0
@@ -235,7 +234,7 @@ def _claimant(state: BucketState, want: Want, now: float) -> Claimant:
         del state.claimants[other]
     claimant = state.claimants.get(key)
     if claimant is None:
-        claimant = state.claimants[key] = Claimant(want.tenant, want.node, account_at=now)
+        claimant = state.claimants[key] = Claimant(want.tenant, account_at=now)
         if len(state.claimants) <= FEW_CLAIMS:
             state.shared_at = -math.inf
     claimant.demand, claimant.until = want.demand, now + LIVE_S
