@@ -27,6 +27,11 @@ def admin_actor() -> Actor:
     return actor(Role.ADMIN)
 
 
+@pytest.fixture(autouse=True)
+def _leases_of_no_other_test(own_keys: None) -> None:
+    """Numbers of runs begin anew with each test: under shared keys one would meet the leases and epochs of others."""
+
+
 @pytest.fixture
 def offered(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody reads the queue here."""

@@ -36,7 +36,7 @@ def running(**more: Any) -> JobRun:
     run.owner = "vm:jobs:0:7#a"
     run.save(update_fields=["owner"])
     JobAttempt.objects.create(run=run.pk, number=1, epoch=1, owner=run.owner, begun_us=run.begun_us)
-    slot_store().acquire(Acquire(run.pk, run.owner, LEASE_S, 0))
+    assert slot_store().acquire(Acquire(run.pk, run.owner, LEASE_S, 0)) == run.epoch
     return run
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import redis
 from celery import Celery
-from django.conf import settings
 
 from engine.core.errors import Unavailable
 from engine.cron.slots.steps import Offer, Queued
@@ -90,7 +89,8 @@ def test_a_broker_that_is_full_is_told_as_that(own_store: StandaloneStore, monke
 
 
 def _key() -> str:
-    return f"{settings.HBUS_PREFIX}:celery:{queue.QUEUE}"
+    prefix = queue.app.conf.broker_transport_options["global_keyprefix"]
+    return f"{prefix}{queue.QUEUE}"
 
 
 def _told(raw: bytes) -> dict[str, Any]:
