@@ -26,6 +26,7 @@ OURS = (
     "hbus_console.supervisor",
     "hbus_console.api",
     "hbus_console.ui",
+    "hbus_console.quotas",
     "hbus_console.topics",
     "hbus_console.schemas",
     "hbus_console.subscriptions",

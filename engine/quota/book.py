@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Annotated
+from zlib import crc32
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -53,6 +54,10 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     weight: Annotated[float, Meta(gt=0, le=1e6)] = 1.0
     floor: Annotated[float, Meta(ge=0, le=1e12)] = 0.0
     priority: Annotated[int, Meta(ge=-1000, le=1000)] = 0
+    #: It refuses nothing: what it would refuse is counted by whoever asks for shadow limiters.
+    shadow: bool = False
+    #: Covers this share of the tenants alone, always the same ones, and these before rules that cover all.
+    sample: Annotated[float, Meta(gt=0, le=1)] = 1.0
 
     def __post_init__(self) -> None:
         """Raises :class:`BadInput` for a zone that is none."""
@@ -68,13 +73,15 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
 
     def covers(self, name: Name, plan: str) -> bool:
         return (
-            (not self.plan or self.plan == plan)
+            self.shadow is name.shadow
+            and (not self.plan or self.plan == plan)
+            and (self.sample == 1.0 or _place(name.tenant) < self.sample)
             and fnmatchcase(name.tenant, self.tenant)
             and fnmatchcase(name.resource, self.resource)
             and fnmatchcase(name.service, self.service)
         )
 
-    def rank(self) -> tuple[bool, bool, int, int, int, str]:
+    def rank(self) -> tuple[bool, bool, int, int, int, bool, str]:
         """The greater, the more it is about somebody: a tenant before a plan before all, then the longer pattern."""
         by_name = not set("*?[") & set(self.tenant)
         return (
@@ -83,6 +90,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
             _letters(self.tenant),
             _letters(self.resource),
             _letters(self.service),
+            self.sample < 1.0,
             self.id,
         )
 
@@ -161,6 +169,11 @@ def _link(rule: Rule, name: Name, at_ms: int) -> BucketLink:
     if rule.period is Period.NONE:
         return BucketLink(rule.id, owner)
     return BucketLink(rule.id, owner, *period_at(rule.period, rule.zone, at_ms))
+
+
+def _place(tenant: str) -> float:
+    """Where among all tenants one stands, from 0 to 1: the same in every process and version."""
+    return crc32(tenant.encode()) / 2**32
 
 
 def _letters(pattern: str) -> int:

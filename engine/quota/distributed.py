@@ -11,6 +11,7 @@ from typing import TypeVar
 from engine.core.errors import BadInput
 from engine.quota.held import HeldLimiter, closed_error
 from engine.quota.limiter import REFUSED, LimiterStatus, Reservation
+from engine.quota.protocol import REFILL_S
 from engine.quota.stash import GIL
 from engine.quota.waiters import Fate, LoopWaiter, ThreadWaiter, TokenWaiter
 
@@ -112,6 +113,8 @@ class DistributedLimiter(HeldLimiter):
         with self._lock:
             if self._terms.chain:
                 self._void(n)
+                # There is something to be had again.
+                self._again_at = min(self._again_at, self._sent_at + REFILL_S)
 
     def close(self) -> None:
         with self._lock:

@@ -81,6 +81,11 @@ class HeldLimiter:
     def closed(self) -> bool:
         return self._closed
 
+    @property
+    def terms(self) -> Terms:
+        """What it is held to now."""
+        return self._terms
+
     def adopt(self, terms: Terms) -> None:
         """Go over to newer terms; older ones change nothing. What is prepaid goes back, or is lost to other rules."""
         with self._lock:

@@ -57,12 +57,13 @@ class QuotaNode:
         self._rng = rng or random.Random()  # noqa: S311 - it spreads, and hides nothing
         self._changed = changed
         self._lock = threading.Lock()
-        self._limiters: dict[tuple[str, str, str], DistributedLimiter] = {}
+        self._limiters: dict[tuple[str, str, str, bool], DistributedLimiter] = {}
         #: In the order in which they called: one history has one course.
         self._called: dict[HeldLimiter, None] = {}
         self._timers: list[tuple[float, int, HeldLimiter]] = []
         self._number = 0
         self._book = book
+        self._shadows = _has_shadow(book)
         self._look_at = float("-inf")
         self._probe_at = float("-inf")
         self._pause_s = PROBE_S
@@ -70,13 +71,14 @@ class QuotaNode:
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def limiter(self, service: str, resource: str, tenant: str) -> DistributedLimiter:
+    def limiter(self, service: str, resource: str, tenant: str, *, shadow: bool = False) -> DistributedLimiter:
         """The limiter of this name; the same object for the same name, until it is closed. While this node knows no
-        rules it admits what :class:`~engine.quota.terms.Terms` without links do: everything.
+        rules it admits what :class:`~engine.quota.terms.Terms` without links do: everything. A ``shadow`` is held to
+        the rules that only count, and to no others.
 
         Raises :class:`BadInput` for a name that no store could keep.
         """
-        key = service, resource, tenant
+        key = service, resource, tenant, shadow
         # Asked for each request: the lock, and a name's own hash and comparison, would cost more than the rest.
         if (known := self._limiters.get(key)) is not None and not known.closed:
             return known
@@ -113,6 +115,11 @@ class QuotaNode:
     def statuses(self) -> list[tuple[Name, LimiterStatus]]:
         """How all its limiters stand."""
         return [(limiter.name, limiter.status()) for limiter in self._all()]
+
+    @property
+    def shadows(self) -> bool:
+        """Whether any rule only counts."""
+        return self._shadows
 
     @property
     def version(self) -> int:
@@ -235,7 +242,7 @@ class QuotaNode:
             # What is in force here stays so; it is looked at again when there is another version.
             _log.error("%s", text_of(error))
             return
-        self._book = book
+        self._book, self._shadows = book, _has_shadow(book)
         self._give_terms()
 
     def _restore(self) -> None:
@@ -265,3 +272,7 @@ class QuotaNode:
 
     def _terms(self, name: Name) -> Terms:
         return Terms() if self._book is None else self._book.resolve(name, self._clock.now_ms())
+
+
+def _has_shadow(book: Book | None) -> bool:
+    return book is not None and any(rule.shadow for rule in book.rules)

@@ -30,6 +30,8 @@ class Name:
     service: str
     resource: str
     tenant: str
+    #: Held to the rules that only count.
+    shadow: bool = False
 
     def __post_init__(self) -> None:
         for field in ("service", "resource", "tenant"):
@@ -42,7 +44,7 @@ class Name:
                 )
 
     def __str__(self) -> str:
-        return f"{self.service}/{self.resource}/{self.tenant}"
+        return f"{self.service}/{self.resource}/{self.tenant}{' (shadow)' if self.shadow else ''}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,13 +51,13 @@ class WatchedNode(QuotaNode):
         self._judge, self._when_called = judge, called
         self.doors: dict[str, Door] = {}
 
-    def limiter(self, service: str, resource: str, tenant: str) -> WatchedLimiter:
-        limiter = self._limiters.get((service, resource, tenant))
+    def limiter(self, service: str, resource: str, tenant: str, *, shadow: bool = False) -> WatchedLimiter:
+        limiter = self._limiters.get((service, resource, tenant, shadow))
         if not isinstance(limiter, WatchedLimiter):
-            name = Name(service, resource, tenant)
+            name = Name(service, resource, tenant, shadow)
             limiter = self.limiters(name, self._terms(name), self, self._clock, self._rng)
             self.doors[str(name)] = limiter.watch(self._judge)
-            self._limiters[service, resource, tenant] = limiter
+            self._limiters[service, resource, tenant, shadow] = limiter
         return limiter
 
     def call(self, limiter: object) -> None:

@@ -1,0 +1,103 @@
+"""The door of whoever does something for somebody: asks the limiter, its shadow, and counts what came of it."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+from engine.quota.limiter import Limiter, LimiterStatus
+from engine.quota.terms import Terms
+from engine.quota.uses import Uses
+
+#: What is told to come again is told no later than this, in seconds, unless a calendar period ends later.
+_LATEST_S = 60.0
+
+
+class HeldByRules(Limiter, Protocol):
+    """A limiter that knows what it is held to."""
+
+    @property
+    def terms(self) -> Terms: ...
+
+
+class LimiterSource(Protocol):
+    """Where limiters are had: a :class:`~engine.quota.node.QuotaNode`."""
+
+    def limiter(self, service: str, resource: str, tenant: str, *, shadow: bool = False) -> HeldByRules: ...
+
+    @property
+    def shadows(self) -> bool:
+        """Whether any rule only counts."""
+        ...
+
+
+class Admission(NamedTuple):
+    """What became of one who asked."""
+
+    ok: bool
+    #: When it is worth asking again, in seconds; 0 where it was admitted.
+    again_s: float = 0.0
+    #: What the limiter is held to, and how it stands; ``None`` where nobody need know.
+    status: LimiterStatus | None = None
+    #: The ids of the rules that it is held to, the narrowest first as far as is known.
+    rules: tuple[str, ...] = ()
+
+
+ADMITTED = Admission(True)
+
+
+class QuotaGate:
+    """Thread-safe. Raises :class:`~engine.core.errors.BadInput` for a name that no limiter can have."""
+
+    def __init__(
+        self, limiters: LimiterSource, uses: Uses, *, now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
+    ) -> None:
+        self._limiters = limiters
+        self._uses = uses
+        self._now_ms = now_ms
+
+    def admit(self, service: str, resource: str, tenant: str, n: int = 1) -> Admission:
+        """Take ``n`` tokens if they are there now."""
+        limiter = self._limiters.limiter(service, resource, tenant)
+        ok = limiter.allow(n)
+        shadowed = self._limiters.shadows and ok and not self._shadow(service, resource, tenant, n)
+        self._uses.count((service, resource, tenant), n * ok, 0, n * (not ok), n * shadowed)
+        return ADMITTED if ok else self._refusal(limiter, n)
+
+    def wait(self, service: str, resource: str, tenant: str, n: int = 1, timeout: float | None = None) -> Admission:
+        """Wait until they are there, no longer than ``timeout`` seconds."""
+        limiter = self._limiters.limiter(service, resource, tenant)
+        waits = not limiter.allow(n)
+        ok = not waits or limiter.wait(n, timeout)
+        shadowed = self._limiters.shadows and ok and not self._shadow(service, resource, tenant, n)
+        self._uses.count((service, resource, tenant), n * ok, n * (waits and ok), n * (not ok), n * shadowed)
+        return ADMITTED if ok else self._refusal(limiter, n)
+
+    def take_back(self, service: str, resource: str, tenant: str, n: int = 1) -> None:
+        """Give back what was taken for an act that was not done after all."""
+        self._limiters.limiter(service, resource, tenant).refund(n)
+        self._uses.count((service, resource, tenant), -n)
+
+    def look(self, service: str, resource: str, tenant: str) -> Admission:
+        """How it stands, taking nothing."""
+        limiter = self._limiters.limiter(service, resource, tenant)
+        return self._told(limiter, limiter.status(), True, 0.0)
+
+    def _shadow(self, service: str, resource: str, tenant: str, n: int) -> bool:
+        return self._limiters.limiter(service, resource, tenant, shadow=True).allow(n)
+
+    def _refusal(self, limiter: HeldByRules, n: int) -> Admission:
+        status = limiter.status()
+        return self._told(limiter, status, False, self._again_s(limiter.terms, status, n))
+
+    def _told(self, limiter: HeldByRules, status: LimiterStatus, ok: bool, again_s: float) -> Admission:
+        return Admission(ok, again_s, status, tuple(link.rule for link in limiter.terms.chain))
+
+    def _again_s(self, terms: Terms, status: LimiterStatus, n: int) -> float:
+        ends_ms = min((link.ends_ms for link in terms.chain if link.ends_ms), default=0)
+        rate = terms.limit
+        if any(not link.ends_ms for link in terms.chain) and rate > 0 and math.isfinite(rate):
+            return min(_LATEST_S, max(0.0, n - status.tokens) / rate)
+        return max(0.0, (ends_ms - self._now_ms()) / 1000) if ends_ms else _LATEST_S

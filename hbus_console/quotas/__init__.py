@@ -1,0 +1,1 @@
+"""Quotas: policies with versions, what every node is held to, and who is held back."""

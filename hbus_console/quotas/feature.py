@@ -1,0 +1,36 @@
+"""Quotas: so much and no more, for tenants, plans and everybody."""
+
+from __future__ import annotations
+
+from hbus_console.access.acts import Act, Role
+from hbus_console.registry.declaration import Feature, SubjectKind
+
+#: A policy may cover everybody, whatever it is called: no scope but the whole installation can be given for it.
+QUOTA_EDIT = Act("quota.edit", Role.GOVERNOR, "make, change and delete quota policies")
+QUOTA_PLAN = Act("quota.plan", Role.GOVERNOR, "say which plan a tenant has")
+
+FEATURE = Feature(
+    name="quotas",
+    acts=(QUOTA_EDIT, QUOTA_PLAN),
+    subjects=(
+        SubjectKind("policy", "quota policy"),
+        SubjectKind("limiter", "limit"),
+        SubjectKind("tenant", "tenant"),
+        SubjectKind("quota-book", "version of the quota policies"),
+    ),
+    facts=("engine.quota.fact_kinds:CATALOG",),
+    projection="hbus_console.quotas.projection:QuotaProjection",
+    ledger_models=("QuotaUse",),
+    duties=("hbus_console.quotas.keeping:book_keeper",),
+    audit_words={
+        "quota.create": "created",
+        "quota.change": "changed",
+        "quota.restore": "restored",
+        "quota.delete": "deleted",
+        "quota.promote": "gave everybody what was tried of",
+        "quota.plan": "gave another plan to",
+        "quota.roll_back": "went back to the",
+        "quota.scheduled": "went over to the",
+        "quota.renumber": "numbered anew the",
+    },
+)

@@ -1,0 +1,63 @@
+"""Adds up what limits admitted and refused, by the minute."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+
+from engine.core.facts import MOST_THINGS, FactBatch
+from engine.quota.facts import QuotaFields
+from hbus_console.evidence.columns import each, numbers, texts
+from hbus_console.evidence.inserting import Insert
+from hbus_console.evidence.rows import EvidenceRows
+from hbus_console.quotas.models import TENANT_MOST
+
+MINUTE_MS = 60_000
+#: By the kinds of facts, where their amounts are added.
+_COLUMNS = {"quota_admitted": 0, "quota_delayed": 1, "quota_refused": 2, "quota_shadowed": 3}
+_NAMES = ("admitted", "delayed", "refused", "shadowed")
+_USE = Insert(
+    "ledger_quota_use",
+    ("minute", "service", "resource", "tenant", *_NAMES),
+    "ON CONFLICT (minute, service, resource, tenant) DO UPDATE SET "
+    + ", ".join(f"{name} = ledger_quota_use.{name} + excluded.{name}" for name in _NAMES),
+)
+
+
+class QuotaProjection:
+    """A :class:`~hbus_console.evidence.booking.Projection`; what is no use of a limit becomes a row of evidence."""
+
+    engine = "quota"
+
+    def __init__(self, per_fact: bool = True) -> None:
+        self._rest = EvidenceRows(per_fact)
+        self._uses: dict[tuple[int, str, str, str], list[int]] = {}
+
+    def add(self, batch: FactBatch) -> None:
+        """Take in one batch."""
+        column = _COLUMNS.get(batch.kind)
+        if column is None:
+            self._rest.add(batch)
+            return
+        for minute, name, amount in _rows(batch):
+            self._uses.setdefault((minute, *name), [0, 0, 0, 0])[column] += amount
+
+    def write(self) -> None:
+        """Insert everything into the ledger database. The caller opens the transaction."""
+        _USE.run([(*key, *(min(count, MOST_THINGS) for count in counts)) for key, counts in self._uses.items()])
+        self._rest.write()
+
+
+def _rows(batch: FactBatch) -> Iterable[tuple[int, tuple[str, str, str], int]]:
+    count, fields = batch.count, batch.fields
+    if not isinstance(fields, QuotaFields):
+        return []
+    minutes = (at_ms // MINUTE_MS * 60 for at_ms in each(batch.at_ms, count))
+    names = zip(
+        texts(fields.service, count, TENANT_MOST),
+        texts(fields.resource, count, TENANT_MOST),
+        texts(fields.tenant, count, TENANT_MOST),
+        strict=False,
+    )
+    # The columns that are one value for all go on for ever.
+    return islice(zip(minutes, names, numbers(fields.amount, count, MOST_THINGS), strict=False), count)

@@ -1,0 +1,123 @@
+"""The gate of a process: admits, refuses, counts in shadow, tells when to come again, and reports to the database."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from engine.core.facts import MemoryFacts
+from engine.quota import Source
+from engine.quota.plane import ControlPlane
+from engine.quota.planes.memory import MemoryControlPlane
+from hbus_console.evidence.booking import Booking
+from hbus_console.quotas.door import QuotaDoor
+from hbus_console.quotas.models import QuotaUse
+from hbus_console.quotas.reports import read_reports
+from hbus_console.quotas.services.books import give, newest_book
+from tests.hbus_console.quotas.conftest import MakePolicy
+
+pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
+
+
+@pytest.fixture
+def facts() -> MemoryFacts:
+    return MemoryFacts()
+
+
+@pytest.fixture
+def plane() -> ControlPlane:
+    # One that was made long ago: young ones sell what came in since they were.
+    moments = iter([0.0])
+    return MemoryControlPlane(now=lambda: next(moments, 1e6 + time.monotonic()))
+
+
+@pytest.fixture
+def door(facts: MemoryFacts, plane: ControlPlane) -> Iterator[QuotaDoor]:
+    made = QuotaDoor("here", plane, facts)
+    yield made
+    made.close()
+
+
+def _in_force(plane: ControlPlane) -> None:
+    book = newest_book()
+    assert book is not None
+    assert give(plane, book)
+
+
+def test_what_no_policy_covers_passes_and_is_counted(door: QuotaDoor, facts: MemoryFacts) -> None:
+    assert all(door.gate.admit("api", "topics", "ada", 2).ok for _ in range(50))
+    door.tell()
+    _book(facts)
+    assert list(QuotaUse.objects.values_list("service", "resource", "tenant", "admitted", "refused")) == [
+        ("api", "topics", "ada", 100, 0)
+    ]
+
+
+def test_what_is_over_the_limit_is_refused_with_the_time_to_come_again(
+    make_policy: MakePolicy, plane: ControlPlane, facts: MemoryFacts
+) -> None:
+    make_policy("narrow", 2, 5)
+    _in_force(plane)
+    door = QuotaDoor("here", plane, facts)
+    door.node.start()
+    admitted = [door.gate.admit("api", "topics", "ada") for _ in range(20)]
+    assert [each.ok for each in admitted].count(True) == 5
+    refused = admitted[-1]
+    assert 0 < refused.again_s <= 1
+    assert refused.rules == ("narrow",)
+    door.tell()
+    ((row, report),) = read_reports(0)
+    door.close()
+    assert (row.node, report.version) == ("here", 1)
+    (limiter,) = report.limiters
+    assert (limiter.tenant, limiter.source, limiter.limit, limiter.burst) == ("ada", Source.PERMIT, 2, 5)
+    assert limiter.refused_s > 0
+
+
+def test_a_shadow_refuses_nothing_and_is_counted(
+    make_policy: MakePolicy, plane: ControlPlane, facts: MemoryFacts
+) -> None:
+    make_policy("narrow", 2, 5, shadow=True)
+    _in_force(plane)
+    door = QuotaDoor("here", plane, facts)
+    door.node.start()
+    assert all(door.gate.admit("api", "topics", "ada").ok for _ in range(20))
+    door.tell()
+    door.close()
+    _book(facts)
+    (use,) = QuotaUse.objects.all()
+    assert (use.admitted, use.refused, use.shadowed) == (20, 0, 15)
+
+
+def test_what_is_taken_back_may_be_taken_again(
+    make_policy: MakePolicy, plane: ControlPlane, facts: MemoryFacts
+) -> None:
+    make_policy("one", 0.01, 1)
+    _in_force(plane)
+    door = QuotaDoor("here", plane, facts)
+    door.node.start()
+    assert door.gate.admit("api", "topics", "ada").ok
+    assert not door.gate.admit("api", "topics", "ada").ok
+    door.gate.take_back("api", "topics", "ada")
+    assert door.gate.wait("api", "topics", "ada", timeout=2).ok
+    door.close()
+
+
+def test_facts_of_one_minute_are_one_row(facts: MemoryFacts, door: QuotaDoor) -> None:
+    for _ in range(3):
+        door.gate.admit("api", "topics", "ada")
+        door.tell()
+    at_ms = facts.batches[0].at_ms
+    assert isinstance(at_ms, int)
+    _book(facts)
+    _book(facts)
+    assert sum(QuotaUse.objects.values_list("admitted", flat=True)) == 6
+    assert QuotaUse.objects.count() <= 2
+
+
+def _book(facts: MemoryFacts) -> None:
+    booking = Booking()
+    booking.add(facts.batches)
+    booking.write()
