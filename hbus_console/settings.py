@@ -61,6 +61,7 @@ MIDDLEWARE = [
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "hbus_console.accounts.middleware.ActorMiddleware",
+    "hbus_console.quotas.requests.QuotaMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
@@ -225,6 +226,12 @@ HBUS_CRON_CLOCK_S = env.integer("HBUS_CRON_CLOCK_S", 60, least=0, most=86_400)
 CLOCK_ALARM_MS = env.integer("HBUS_CLOCK_ALARM_MS", 1_000, least=10, most=3_600_000)
 #: Names of consumers that have asked for nothing for so many hours, and have nothing pending, leave their group.
 FORGET_CONSUMERS_H = env.integer("HBUS_FORGET_CONSUMERS_H", 24, least=1, most=8_760)
+#: Whether processes keep to the quota policies; what each request costs by its route, the first pattern that fits, else
+#: 1; and in which form of the draft answers speak of limits. Signing in, and changing a limit, must stay possible.
+HBUS_QUOTAS = env.flag("HBUS_QUOTAS", True)
+_UNLIMITED = {"accounts:*": 0, "quotas:*": 0, "v1:quota-*": 0}
+HBUS_QUOTA_COSTS = {**_UNLIMITED, **env.counts("HBUS_QUOTA_COSTS"), **_UNLIMITED}
+HBUS_RATELIMIT_HEADERS = env.choice("HBUS_RATELIMIT_HEADERS", "draft-10", ("draft-10", "reviewed", "off"))
 #: Evidence: facts off only for measurements; the ledger keeps at most so many messages, and of engines without a
 #: ledger of their own at most so many facts.
 HBUS_FACTS = env.flag("HBUS_FACTS", True)
@@ -262,6 +269,7 @@ REST_FRAMEWORK = {
         "hbus_console.accounts.authentication.ConsoleSessionAuthentication",
     ],
     "DEFAULT_PERMISSION_CLASSES": ["hbus_console.accounts.authentication.SignedIn"],
+    "DEFAULT_THROTTLE_CLASSES": ["hbus_console.quotas.requests.QuotaThrottle"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["hbus_console.api.parsing.JsonBody"],
     "DEFAULT_PAGINATION_CLASS": "hbus_console.api.pagination.CursorPages",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from engine.core.errors import ConfigurationError
@@ -52,6 +52,27 @@ class Env:
             )
         return number
 
+    def choice(self, name: str, default: str, options: Sequence[str]) -> str:
+        """One of some words."""
+        value = self.text(name, default).strip()
+        if value not in options:
+            raise ConfigurationError(f"{name}={value} is not known.", remedy=f"Use {', '.join(options)}.", field=name)
+        return value
+
     def words(self, name: str, default: str = "") -> tuple[str, ...]:
         """A list with commas, blanks or both between its words, none of which may hold one."""
         return tuple(self.text(name, default).replace(",", " ").split())
+
+    def counts(self, name: str, default: str = "") -> dict[str, int]:
+        """Whole numbers from 0 by their words, in order: ``accounts:*=0 v1:messages=10``."""
+        found = {}
+        for each in self.words(name, default):
+            word, _, number = each.rpartition("=")
+            if not word or not number.isascii() or not number.isdecimal() or len(number) > 9:
+                raise ConfigurationError(
+                    f"{name} says {each!r}, which is no word with a number.",
+                    remedy=f"Write words as in {default or 'word=1'}.",
+                    field=name,
+                )
+            found[word] = int(number)
+        return found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import ClassVar
 
 #: The longest sentence of an error, in characters: what it quotes may have been sent by anybody, at any length.
@@ -57,6 +59,20 @@ class Outdated(Conflict):
     """A change was made from what somebody else has changed meanwhile; nothing was changed."""
 
     title = "Changed meanwhile"
+
+
+class QuotaExceeded(HbusError):
+    """Somebody may do no more of this for now; nothing was changed. ``policies`` are those that were reached, the
+    narrowest first.
+    """
+
+    title = "Quota exceeded"
+
+    def __init__(self, what: str, *, again_s: float, policies: Sequence[str] = (), field: str = "") -> None:
+        #: In whole seconds: who comes sooner comes in vain.
+        self.again_s = max(1, math.ceil(again_s))
+        super().__init__(what, remedy=f"Try again in {self.again_s:,} s.", field=field)
+        self.policies = tuple(policies)
 
 
 class ConfigurationError(HbusError):

@@ -42,7 +42,7 @@ class Admission(NamedTuple):
     #: What the limiter is held to, and how it stands; ``None`` where nobody need know.
     status: LimiterStatus | None = None
     #: The ids of the rules that it is held to, the narrowest first as far as is known.
-    rules: tuple[str, ...] = ()
+    policies: tuple[str, ...] = ()
 
 
 ADMITTED = Admission(True)
@@ -93,7 +93,8 @@ class QuotaGate:
         return self._told(limiter, status, False, self._again_s(limiter.terms, status, n))
 
     def _told(self, limiter: HeldByRules, status: LimiterStatus, ok: bool, again_s: float) -> Admission:
-        return Admission(ok, again_s, status, tuple(link.rule for link in limiter.terms.chain))
+        held_to = dict.fromkeys((status.rule, *(link.rule for link in limiter.terms.chain)))
+        return Admission(ok, again_s, status, tuple(rule for rule in held_to if rule))
 
     def _again_s(self, terms: Terms, status: LimiterStatus, n: int) -> float:
         ends_ms = min((link.ends_ms for link in terms.chain if link.ends_ms), default=0)

@@ -314,6 +314,7 @@ class HeldLimiter:
             purse.left_of_first() if first is not None else 0,
             max(0.0, first.ends_at - now) if first is not None else 0.0,
             0.0 if away is None else now - away,
+            last.rule if last is not None and last.rule else next((link.rule for link in terms.chain), ""),
         )
 
     def _source_and_tokens(self, now: float) -> tuple[Source, float]:

@@ -49,6 +49,8 @@ class LimiterStatus:
     expires_s: float = 0.0
     #: Seconds since the control plane last answered, while it does not.
     cut_off_s: float = 0.0
+    #: The rule that is narrowest now, as far as this node knows; empty where nothing limits.
+    rule: str = ""
 
 
 class Closed(HbusError):

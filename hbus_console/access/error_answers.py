@@ -12,6 +12,7 @@ from engine.core.errors import (
     HbusError,
     NotThere,
     OutcomeUnknown,
+    QuotaExceeded,
     StateLost,
     Unavailable,
 )
@@ -35,6 +36,7 @@ _ANSWERS = (
     ErrorAnswer(NotThere, HTTPStatus.NOT_FOUND, "Not there"),
     ErrorAnswer(Conflict, HTTPStatus.CONFLICT, "It has moved on"),
     ErrorAnswer(BadInput, HTTPStatus.UNPROCESSABLE_ENTITY, "That does not work", HTTPStatus.BAD_REQUEST),
+    ErrorAnswer(QuotaExceeded, HTTPStatus.TOO_MANY_REQUESTS, "Too much at once"),
     ErrorAnswer(OutcomeUnknown, HTTPStatus.GATEWAY_TIMEOUT, "It may have been done"),
     ErrorAnswer(Unavailable, HTTPStatus.SERVICE_UNAVAILABLE, "Not available right now"),
     ErrorAnswer(StateLost, HTTPStatus.SERVICE_UNAVAILABLE, "Not available right now"),

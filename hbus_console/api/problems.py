@@ -12,7 +12,7 @@ from rest_framework import exceptions, status
 from rest_framework.response import Response
 
 from engine.core.error_text import words_of
-from engine.core.errors import HbusError, Outdated, Unavailable
+from engine.core.errors import HbusError, Outdated, QuotaExceeded, Unavailable
 from hbus_console.access.error_answers import answer_to, not_kept
 from hbus_console.access.permissions import Forbidden
 from hbus_console.access.problem_details import CONTENT_TYPE, problem_details
@@ -36,6 +36,11 @@ PROBLEM = {
         "field": {"type": "string", "description": "The input at fault."},
         "remedy": {"type": "string", "description": "What to do about it."},
         "errors": {"type": "array", "items": {"type": "object"}},
+        "violated-policies": {
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "Quota policies that were reached, the narrowest first.",
+        },
         "instance": {"type": "string", "description": "Names the request in logs and in the audit log."},
     },
 }
@@ -90,6 +95,9 @@ def of(error: HbusError, code: int = 0) -> Response:
     response = problem(code or usual, title, error.what, field=error.field, remedy=error.remedy, errors=errors)
     if isinstance(error, Unavailable):
         response["Retry-After"] = "5"
+    if isinstance(error, QuotaExceeded):
+        response["Retry-After"] = str(error.again_s)
+        response.data["violated-policies"] = list(error.policies)
     return response
 
 

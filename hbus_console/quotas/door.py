@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 
+from django.conf import settings
 from django.db import DatabaseError, close_old_connections, connections
 
 from engine.core.clock import Clock, SystemClock
@@ -93,9 +94,9 @@ def door() -> QuotaDoor:
     return once("quota door", _open, lambda made, _: made.close(), Closing.WORK)
 
 
-def gate() -> QuotaGate:
-    """Its gate."""
-    return door().gate
+def present() -> QuotaDoor | None:
+    """Likewise; ``None`` where this installation keeps no quotas."""
+    return door() if settings.HBUS_QUOTAS else None
 
 
 def _open() -> QuotaDoor:

@@ -36,3 +36,21 @@ def test_a_value_may_lie_in_a_file(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError) as refused:
         Env({"PASSWORD_FILE": str(tmp_path / "nowhere")}).text("PASSWORD")
     assert refused.value.field == "PASSWORD_FILE"
+
+
+def test_counts_are_words_with_numbers_in_order() -> None:
+    assert list(Env({"C": "b:*=0 a=10,b=2"}).counts("C").items()) == [("b:*", 0), ("a", 10), ("b", 2)]
+    assert Env({}).counts("C") == {}
+
+
+@pytest.mark.parametrize("value", ["a", "=1", "a=", "a=-1", "a=1.5", "a=²", f"a={10**9}"])
+def test_what_is_no_count_is_refused_by_name(value: str) -> None:
+    with pytest.raises(ConfigurationError, match="which is no word with a number") as refused:
+        Env({"C": value}).counts("C")
+    assert refused.value.field == "C"
+
+
+def test_a_choice_is_one_of_its_words() -> None:
+    assert Env({}).choice("C", "a", ("a", "b")) == "a"
+    with pytest.raises(ConfigurationError, match="C=c is not known"):
+        Env({"C": "c"}).choice("C", "a", ("a", "b"))

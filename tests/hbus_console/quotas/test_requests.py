@@ -1,0 +1,124 @@
+"""Requests: charged to who is signed in, refused with the policy's name, given back when they fail here."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from django.test import Client
+from pytest_django import Settings
+
+from engine.core.facts import MemoryFacts
+from engine.quota.planes.memory import MemoryControlPlane
+from hbus_console.access.acts import Role
+from hbus_console.quotas import door as doors
+from hbus_console.quotas.door import QuotaDoor
+from hbus_console.quotas.services.books import give, newest_book
+from tests.hbus_console.quotas.conftest import MakePolicy
+from tests.hbus_console.topics.conftest import Caller
+
+pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], QuotaDoor]]:
+    """Opens the door of this process, by the policies that there are."""
+    made: list[QuotaDoor] = []
+
+    def open_door() -> QuotaDoor:
+        moments = iter([0.0])
+        plane = MemoryControlPlane(now=lambda: next(moments, 1e6 + time.monotonic()))
+        if (book := newest_book()) is not None:
+            give(plane, book)
+        made.append(QuotaDoor("web", plane, MemoryFacts()))
+        made[0].node.start()
+        monkeypatch.setattr(doors, "present", lambda: made[0])
+        return made[0]
+
+    yield open_door
+    for each in made:
+        each.close()
+
+
+def test_the_api_tells_the_policy_and_when_to_come_again(
+    make_policy: MakePolicy, opened: Callable[[], QuotaDoor], calling: Callable[..., Caller]
+) -> None:
+    make_policy("readers", 0.5, 2, service="api", resource="GET *")
+    opened()
+    call = calling(Role.VIEWER)
+    answers = [call("get", "topics") for _ in range(3)]
+    assert [each.status_code for each in answers] == [200, 200, 429]
+    first, _, last = answers
+    assert first["RateLimit-Policy"] == '"readers";q=2;w=4'
+    assert first["RateLimit"] == '"readers";r=1;t=2'
+    assert last["Content-Type"] == "application/problem+json"
+    told = last.json()
+    assert (told["type"], told["violated-policies"]) == ("urn:hbus:problem:quota-exceeded", ["readers"])
+    assert 1 <= int(last["Retry-After"]) <= 3
+    assert call("post", "topics", {}).status_code != 429
+
+
+def test_nobody_else_is_touched_and_no_header_says_who_one_is(
+    make_policy: MakePolicy, opened: Callable[[], QuotaDoor], calling: Callable[..., Caller]
+) -> None:
+    make_policy("readers", 0.1, 1, service="api")
+    opened()
+    viewer, editor = calling(Role.VIEWER), calling(Role.EDITOR)
+    assert viewer("get", "topics").status_code == 200
+    assert viewer("get", "topics", headers={"X-Tenant": "somebody"}).status_code == 429
+    assert editor("get", "topics").status_code == 200
+
+
+def test_a_page_is_refused_in_the_house_s_design_and_limits_stay_reachable(
+    make_policy: MakePolicy, opened: Callable[[], QuotaDoor], signed_in: Callable[..., Client]
+) -> None:
+    make_policy("nobody", 0, 0)
+    opened()
+    page = signed_in(Role.VIEWER)
+    refused = page.get("/topics/")
+    assert (refused.status_code, refused["Retry-After"]) == (429, "60")
+    assert b"Too much at once" in refused.content
+    assert page.get("/access/password/").status_code != 429
+
+
+def test_what_failed_here_is_given_back(
+    make_policy: MakePolicy,
+    opened: Callable[[], QuotaDoor],
+    calling: Callable[..., Caller],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    make_policy("readers", 0.01, 1, service="api")
+    here = opened()
+    call = calling(Role.VIEWER)
+
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("planted")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("hbus_console.topics.api.topics.Topics.get", broken)
+        with pytest.raises(RuntimeError, match="planted"):
+            call("get", "topics")
+    assert here.gate.wait("api", "GET topics", "p-viewer-1", timeout=5).ok
+
+
+def test_a_route_costs_what_its_pattern_says(
+    make_policy: MakePolicy, opened: Callable[[], QuotaDoor], calling: Callable[..., Caller], settings: Settings
+) -> None:
+    from hbus_console.quotas import requests
+
+    settings.HBUS_QUOTA_COSTS = {"v1:topics": 3, "v1:teams": 0}
+    requests._cost.cache_clear()
+    make_policy("readers", 0.01, 5, service="api")
+    opened()
+    call = calling(Role.VIEWER)
+    assert [call("get", "topics").status_code for _ in range(2)] == [200, 429]
+    assert [call("get", "teams").status_code for _ in range(9)] == [200] * 9
+    requests._cost.cache_clear()
+
+
+def test_without_a_policy_nothing_is_told(opened: Callable[[], QuotaDoor], calling: Callable[..., Caller]) -> None:
+    opened()
+    answer = calling(Role.VIEWER)("get", "topics")
+    assert answer.status_code == 200
+    assert "RateLimit" not in answer
