@@ -15,7 +15,7 @@ from hbus_console.api.problems import IF_MATCH, PROBLEM
 
 _PROBLEM = {"$ref": "#/components/responses/Problem"}
 #: What any operation may be refused with.
-_ALWAYS = ("401", "403", "406", "422", "503")
+_ALWAYS = ("401", "403", "406", "422", "429", "503")
 #: What one that changes something may.
 _CHANGES = ("409", "413", "415", "504")
 _METHODS = {"get", "post", "put", "patch", "delete"}
