@@ -9,9 +9,14 @@ from hbus_console.registry.declaration import Feature, SubjectKind
 QUOTA_EDIT = Act("quota.edit", Role.GOVERNOR, "make, change and delete quota policies")
 QUOTA_PLAN = Act("quota.plan", Role.GOVERNOR, "say which plan a tenant has")
 
+#: Tokens of limits that are its own: each tenant gets its fair part of what others share.
+QUOTA_WANT = Act("quota.want", Role.OPERATOR, "ask for tokens of its own limits", reading=True)
+QUOTA_WANT_FOR = Act("quota.want_for", Role.GOVERNOR, "ask for tokens of anybody's limits")
+
 FEATURE = Feature(
     name="quotas",
-    acts=(QUOTA_EDIT, QUOTA_PLAN),
+    api=("hbus_console.quotas.api",),
+    acts=(QUOTA_EDIT, QUOTA_PLAN, QUOTA_WANT, QUOTA_WANT_FOR),
     subjects=(
         SubjectKind("policy", "quota policy"),
         SubjectKind("limiter", "limit"),

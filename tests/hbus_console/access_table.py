@@ -105,6 +105,27 @@ TABLE: dict[str, Line] = {
     "api/v1/jobs/<str:job>/runs/<int:run_id>/release": may(POST=("governor", WHY)),
     "jobs/<str:job>/runs/<int:run_id>/cancel/": may(POST=("operator", WHY)),
     "api/v1/jobs/<str:job>/runs/<int:run_id>/cancel": may(POST=("operator", WHY)),
+    # --- quotas over HTTP
+    "api/v1/quota-policies": may(
+        GET="viewer",
+        POST=("governor", {"name": "probe", "owner": "Inside team", "limit": 1, "burst": 1, **WHY}),
+    ),
+    "api/v1/quota-policies/<str:policy>": may(
+        GET="viewer",
+        PATCH=("governor", {"description": "probe", **WHY}),
+        DELETE=("governor", {"typed_name": "everyone", **WHY}),
+    ),
+    "api/v1/quota-policies/<str:policy>/versions": may(GET="viewer"),
+    "api/v1/quota-policies/<str:policy>/restore": may(POST=("governor", {"number": 1, **WHY})),
+    "api/v1/quota-policies/<str:policy>/promote": may(POST=("governor", WHY)),
+    "api/v1/quota-books": may(GET="viewer"),
+    "api/v1/quota-books/<int:number>/difference": may(GET="viewer"),
+    "api/v1/quota-books/<int:number>/roll-back": may(POST=("governor", WHY)),
+    "api/v1/quota-plans": may(GET="viewer"),
+    "api/v1/quota-plans/<str:tenant>": may(PUT=("governor", {"plan": "partner", **WHY})),
+    "api/v1/quota/want": may(
+        POST=("operator", {"node": "probe", "wants": [{"id": "1", "service": "hotel", "resource": "search"}]})
+    ),
     # --- jobs over HTTP
     "api/v1/jobs": may(GET="viewer", POST=("editor", {**_JOB, **WHY}), lists=True),
     "api/v1/jobs/<str:job>": may(

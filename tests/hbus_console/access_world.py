@@ -26,6 +26,8 @@ from hbus_console.jobs.services.draft import snapshot
 from hbus_console.jobs.tags import keep_tags
 from hbus_console.messages.models import LedgerMessage
 from hbus_console.operations.models import Operation
+from hbus_console.quotas.models import BookInForce, PolicyVersion, QuotaBook, QuotaPolicy
+from hbus_console.quotas.services.draft import snapshot as policy_snapshot
 from hbus_console.schemas.models import SchemaVersion
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.teams.models import Team
@@ -64,6 +66,9 @@ class World:
     kind: str = "redrive"
     tag: str = "topics"
     calendar: str = "holidays"
+    policy: str = "everyone"
+    number: int = 1
+    tenant: str = "globetrek"
     code: str = "hbp_nobodys"
     what: str = "start"
 
@@ -164,8 +169,21 @@ def _build(topic: str, group: str, team: str, message_id: str) -> World:
         audit_seq=entry.seq,
         total=1,
     )
+    _policy(owner)
     things = (*alerting, operation.pk, *_job(topic, owner))
     return World(topic, group, team, message_id, letter.pk, entry.seq, soon, *things)
+
+
+def _policy(owner: Team) -> None:
+    """One for both worlds: a policy lies in nobody's namespace."""
+    if QuotaBook.objects.filter(number=1).exists():
+        return
+    row = QuotaPolicy.objects.create(
+        name="everyone", team=owner, limit=100.0, burst=100.0, canary_percent=5, canary_burst=1
+    )
+    PolicyVersion.objects.create(policy=row.name, number=1, settings=policy_snapshot(row), since=1, audit_seq=1)
+    QuotaBook.objects.create(number=1, audit_seq=1)
+    BookInForce.objects.create(pk=1, number=1, text=b"")
 
 
 def _job(name: str, owner: Team) -> tuple[str, int]:

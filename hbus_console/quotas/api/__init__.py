@@ -1,0 +1,5 @@
+"""Quotas over HTTP."""
+
+from hbus_console.quotas.api.urls import urlpatterns
+
+__all__ = ["urlpatterns"]
