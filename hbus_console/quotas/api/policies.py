@@ -128,7 +128,7 @@ class OnePolicy(RevisedView):
         return Response(status=status.HTTP_204_NO_CONTENT)
 
 
-class Versions(ApiView):
+class PolicyVersions(ApiView):
     @extend_schema(
         operation_id="quota_policies_versions",
         summary="What a policy was, the newest version first",
@@ -142,7 +142,7 @@ class Versions(ApiView):
         return self.page(PolicyVersion.objects.filter(policy=policy), _version, ordering="-number")
 
 
-class Restore(ApiView):
+class RestorePolicy(ApiView):
     @extend_schema(
         operation_id="quota_policies_restore",
         summary="Make a policy what it was in a version",
@@ -156,7 +156,7 @@ class Restore(ApiView):
         return Response(shown(policies.restore_policy(self.actor, policy, body.number, body.reason)))
 
 
-Promote = reason_act(
+PromoteTrial = reason_act(
     policies.promote_trial,
     operation_id="quota_policies_promote",
     summary="Hold everybody to the limit that was tried at some",

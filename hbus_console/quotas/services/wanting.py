@@ -17,6 +17,7 @@ from django.core import signing
 
 from engine.core.clock import Clock, SystemClock
 from engine.core.errors import BadInput
+from engine.core.prepared import prepared
 from engine.core.store.answered import answered
 from engine.quota import Book, OnLoss
 from engine.quota.protocol import LIFETIME_S, Alloc, Answer, Want
@@ -185,7 +186,7 @@ def _spend(permit: str, want_id: str) -> bool:
 
 def _read(receipt: str) -> Receipt:
     try:
-        return msgspec.convert(signing.loads(receipt, salt=_SALT), Receipt)
+        return msgspec.convert(signing.loads(receipt, salt=_SALT), prepared(Receipt))
     except (signing.BadSignature, msgspec.ValidationError) as error:
         raise BadInput(
             "This is no receipt of ours.", remedy="Send the one of the last answer, or none.", field="receipt"
