@@ -14,7 +14,7 @@ from engine.quota.protocol import MOST_TOKENS
 from hbus_console.api.answers import answers, plain, read, takes
 from hbus_console.api.bodies import Body
 from hbus_console.api.views import ApiView
-from hbus_console.quotas.services.wanting import Asked, Given, want_tokens
+from hbus_console.quotas.services.wanting import AskedTokens, Given, want_tokens
 
 #: Wants of one request.
 MOST_WANTS = 200
@@ -71,7 +71,7 @@ class WantTokens(ApiView):
     def post(self, request: Request) -> Response:
         body = read(request, WantBody)
         asked = [
-            Asked(
+            AskedTokens(
                 each.id,
                 each.service,
                 each.resource,

@@ -35,7 +35,7 @@ _SALT = "hbus.quota.receipt"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AskedTokens:
     """One Want as a program says it."""
 
     id: str
@@ -85,7 +85,7 @@ class Receipt(msgspec.Struct, array_like=True, frozen=True):
     chain: str
 
 
-def want_tokens(actor: Actor, node: str, wants: Sequence[Asked], *, clock: Clock | None = None) -> list[Given]:
+def want_tokens(actor: Actor, node: str, wants: Sequence[AskedTokens], *, clock: Clock | None = None) -> list[Given]:
     """An answer to each. Raises ``Forbidden``, ``BadInput`` naming the field, and ``Unavailable``.
 
     The node's name is one among those of its caller: nobody speaks for another's.
@@ -107,7 +107,7 @@ class _Desk:
         self._book = book
         self._now_ms = now_ms
 
-    def answer(self, wants: Sequence[tuple[Asked, Name]]) -> list[Given]:
+    def answer(self, wants: Sequence[tuple[AskedTokens, Name]]) -> list[Given]:
         terms = [self._book.resolve(name, self._now_ms) for _, name in wants]
         sent = [
             self._want(asked, name, held_to)
@@ -120,7 +120,7 @@ class _Desk:
             for (asked, name), held_to in zip(wants, terms, strict=True)
         ]
 
-    def _want(self, asked: Asked, name: Name, terms: Terms) -> Want:
+    def _want(self, asked: AskedTokens, name: Name, terms: Terms) -> Want:
         # An id is one among those of its caller: nobody meets another's answer.
         want_id = f"{self._node} {asked.id}"
         receipt = _read(asked.receipt) if asked.receipt else None
@@ -140,7 +140,7 @@ class _Desk:
         same = (receipt.node, receipt.limiter, receipt.chain) == (self._node, str(name), _text_of(terms))
         return same and 0 <= self._now_ms - receipt.at_ms <= RECEIPT_S * 1000
 
-    def _given(self, asked: Asked, name: Name, terms: Terms, alloc: Alloc) -> Given:
+    def _given(self, asked: AskedTokens, name: Name, terms: Terms, alloc: Alloc) -> Given:
         known = alloc.answer is Answer.GRANTED
         granted = alloc.granted if known else 0
         fallback = min(terms.fallback, alloc.fallback) if known else 0.0
@@ -164,7 +164,7 @@ class _Desk:
             signing.dumps(msgspec.to_builtins(receipt), salt=_SALT),
         )
 
-    def _unlimited(self, asked: Asked) -> Given:
+    def _unlimited(self, asked: AskedTokens) -> Given:
         return Given(
             asked.id, asked.asked, False, LIFETIME_S, 0.0, self._book.version, "", None, None, 0.0, 0.0,
             OnLoss.OPEN.value, "",
