@@ -26,6 +26,9 @@ from hbus_console.jobs.services.draft import snapshot
 from hbus_console.jobs.tags import keep_tags
 from hbus_console.messages.models import LedgerMessage
 from hbus_console.operations.models import Operation
+from hbus_console.quotas.models import QuotaPolicy
+from hbus_console.quotas.services.draft import PolicyDraft
+from hbus_console.quotas.services.policies import create_policy
 from hbus_console.schemas.models import SchemaVersion
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.teams.models import Team
@@ -64,6 +67,9 @@ class World:
     kind: str = "redrive"
     tag: str = "topics"
     calendar: str = "holidays"
+    policy: str = "everyone"
+    number: int = 1
+    tenant: str = "somebody"
     code: str = "hbp_nobodys"
     what: str = "start"
 
@@ -165,7 +171,14 @@ def _build(topic: str, group: str, team: str, message_id: str) -> World:
         total=1,
     )
     things = (*alerting, operation.pk, *_job(topic, owner))
+    _quotas(owner)
     return World(topic, group, team, message_id, letter.pk, entry.seq, soon, *things)
+
+
+def _quotas(owner: Team) -> None:
+    """One policy, of whichever namespace comes first: it lies in none."""
+    if not QuotaPolicy.objects.exists():
+        create_policy(SYSTEM, PolicyDraft("everyone", owner.name, 1_000_000.0, 1_000_000.0))
 
 
 def _job(name: str, owner: Team) -> tuple[str, int]:
