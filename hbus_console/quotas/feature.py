@@ -8,10 +8,9 @@ from hbus_console.registry.declaration import Feature, SubjectKind
 #: A policy may cover everybody, whatever it is called: no scope but the whole installation can be given for it.
 QUOTA_EDIT = Act("quota.edit", Role.GOVERNOR, "make, change and delete quota policies")
 QUOTA_PLAN = Act("quota.plan", Role.GOVERNOR, "say which plan a tenant has")
-
-#: Tokens of limits that are its own: each tenant gets its fair part of what others share.
-QUOTA_WANT = Act("quota.want", Role.OPERATOR, "ask for tokens of its own limits", reading=True)
-QUOTA_WANT_FOR = Act("quota.want_for", Role.GOVERNOR, "ask for tokens of anybody's limits")
+#: For itself: it gets what the policies give it anyway, wherever it may read.
+QUOTA_WANT = Act("quota.want", Role.VIEWER, "ask for tokens")
+QUOTA_WANT_FOR = Act("quota.want_for", Role.GOVERNOR, "want tokens for any tenant")
 
 FEATURE = Feature(
     name="quotas",

@@ -6,6 +6,7 @@ import redis
 from django.conf import settings
 
 from engine.core.store import open_client
+from engine.quota.planes.grants import GrantMemory
 from engine.quota.planes.redis import RedisControlPlane
 from hbus_console.wiring import store
 from hbus_console.wiring.store import Closing, once
@@ -17,6 +18,11 @@ ANSWER_S = 1.0
 def control_plane() -> RedisControlPlane:
     """The process's control plane. Thread-safe."""
     return once("quota plane", lambda: RedisControlPlane(_client(), settings.HBUS_PREFIX))
+
+
+def grants() -> GrantMemory:
+    """What nodes of others were told. Thread-safe."""
+    return once("quota grants", lambda: GrantMemory(_client(), settings.HBUS_PREFIX))
 
 
 def _client() -> redis.Redis:

@@ -60,6 +60,8 @@ _JOB = {
     "target": "https://1.1.1.1/",
     "schedule": "@daily",
 }
+_POLICY = {"name": "probe", "owner": "Inside team", "limit": 5.0, "burst": 5.0}
+_WANT = {"id": "w1", "service": "api", "resource": "search", "asked": 1}
 _RULE = {"name": "probe", "kind": "lag", "threshold": 1, "topics": "booking.*"}
 
 
@@ -105,27 +107,6 @@ TABLE: dict[str, Line] = {
     "api/v1/jobs/<str:job>/runs/<int:run_id>/release": may(POST=("governor", WHY)),
     "jobs/<str:job>/runs/<int:run_id>/cancel/": may(POST=("operator", WHY)),
     "api/v1/jobs/<str:job>/runs/<int:run_id>/cancel": may(POST=("operator", WHY)),
-    # --- quotas over HTTP
-    "api/v1/quota-policies": may(
-        GET="viewer",
-        POST=("governor", {"name": "probe", "owner": "Inside team", "limit": 1, "burst": 1, **WHY}),
-    ),
-    "api/v1/quota-policies/<str:policy>": may(
-        GET="viewer",
-        PATCH=("governor", {"description": "probe", **WHY}),
-        DELETE=("governor", {"typed_name": "everyone", **WHY}),
-    ),
-    "api/v1/quota-policies/<str:policy>/versions": may(GET="viewer"),
-    "api/v1/quota-policies/<str:policy>/restore": may(POST=("governor", {"number": 1, **WHY})),
-    "api/v1/quota-policies/<str:policy>/promote": may(POST=("governor", WHY)),
-    "api/v1/quota-books": may(GET="viewer"),
-    "api/v1/quota-books/<int:number>/difference": may(GET="viewer"),
-    "api/v1/quota-books/<int:number>/roll-back": may(POST=("governor", WHY)),
-    "api/v1/quota-plans": may(GET="viewer"),
-    "api/v1/quota-plans/<str:tenant>": may(PUT=("governor", {"plan": "partner", **WHY})),
-    "api/v1/quota/want": may(
-        POST=("operator", {"node": "probe", "wants": [{"id": "1", "service": "hotel", "resource": "search"}]})
-    ),
     # --- jobs over HTTP
     "api/v1/jobs": may(GET="viewer", POST=("editor", {**_JOB, **WHY}), lists=True),
     "api/v1/jobs/<str:job>": may(
@@ -345,6 +326,21 @@ TABLE: dict[str, Line] = {
     ),
     "api/v1/alert-channels/<int:channel_id>/test": may(POST="governor"),
     "api/v1/alert-channels/<int:channel_id>/rotate-secret": may(POST=("governor", WHY)),
+    # --- API: quotas
+    "api/v1/quota/policies": may(GET="viewer", POST=("governor", {**_POLICY, **WHY})),
+    "api/v1/quota/policies/<str:policy>": may(
+        GET="viewer", PATCH=("governor", {"limit": 7.0}), DELETE=("governor", {"typed_name": "everyone", **WHY})
+    ),
+    "api/v1/quota/policies/<str:policy>/versions": may(GET="viewer"),
+    "api/v1/quota/policies/<str:policy>/versions/<int:version>/restore": may(POST=("governor", WHY)),
+    "api/v1/quota/policies/<str:policy>/promote": may(POST=("governor", WHY)),
+    "api/v1/quota/books": may(GET="viewer"),
+    "api/v1/quota/books/difference": may(GET="viewer", query="older=1"),
+    "api/v1/quota/books/<int:number>/roll-back": may(POST=("governor", WHY)),
+    "api/v1/quota/plans": may(GET="viewer"),
+    "api/v1/quota/plans/<path:tenant>": may(PUT=("governor", {"plan": "gold"})),
+    "api/v1/quota/want": may(POST=("viewer", {"node": "n1", "wants": [_WANT]})),
+    "api/v1/quota/limits": may(GET="viewer", query="service=api&resource=search"),
     # --- API: access
     "api/v1/me": may(GET=SIGNED_IN),
     "api/v1/users": may(GET="admin", POST=("admin", _USER)),

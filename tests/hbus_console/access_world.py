@@ -26,8 +26,9 @@ from hbus_console.jobs.services.draft import snapshot
 from hbus_console.jobs.tags import keep_tags
 from hbus_console.messages.models import LedgerMessage
 from hbus_console.operations.models import Operation
-from hbus_console.quotas.models import BookInForce, PolicyVersion, QuotaBook, QuotaPolicy
-from hbus_console.quotas.services.draft import snapshot as policy_snapshot
+from hbus_console.quotas.models import QuotaPolicy
+from hbus_console.quotas.services.draft import PolicyDraft
+from hbus_console.quotas.services.policies import create_policy
 from hbus_console.schemas.models import SchemaVersion
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.teams.models import Team
@@ -68,7 +69,7 @@ class World:
     calendar: str = "holidays"
     policy: str = "everyone"
     number: int = 1
-    tenant: str = "globetrek"
+    tenant: str = "somebody"
     code: str = "hbp_nobodys"
     what: str = "start"
 
@@ -169,21 +170,15 @@ def _build(topic: str, group: str, team: str, message_id: str) -> World:
         audit_seq=entry.seq,
         total=1,
     )
-    _policy(owner)
     things = (*alerting, operation.pk, *_job(topic, owner))
+    _quotas(owner)
     return World(topic, group, team, message_id, letter.pk, entry.seq, soon, *things)
 
 
-def _policy(owner: Team) -> None:
-    """One for both worlds: a policy lies in nobody's namespace."""
-    if QuotaBook.objects.filter(number=1).exists():
-        return
-    row = QuotaPolicy.objects.create(
-        name="everyone", team=owner, limit=100.0, burst=100.0, canary_percent=5, canary_burst=1
-    )
-    PolicyVersion.objects.create(policy=row.name, number=1, settings=policy_snapshot(row), since=1, audit_seq=1)
-    QuotaBook.objects.create(number=1, audit_seq=1)
-    BookInForce.objects.create(pk=1, number=1, text=b"")
+def _quotas(owner: Team) -> None:
+    """One policy, of whichever namespace comes first: it lies in none."""
+    if not QuotaPolicy.objects.exists():
+        create_policy(SYSTEM, PolicyDraft("everyone", owner.name, 1_000_000.0, 1_000_000.0))
 
 
 def _job(name: str, owner: Team) -> tuple[str, int]:

@@ -1,4 +1,4 @@
-"""Quotas over HTTP."""
+"""Quota policies, and tokens for whoever asks for them, over HTTP."""
 
 from hbus_console.quotas.api.urls import urlpatterns
 

@@ -1,4 +1,4 @@
-"""Versions of all quota policies together: what changed, and going back."""
+"""Books: all policies and plans in one version, what differs between two, and the way back to one."""
 
 from __future__ import annotations
 
@@ -10,109 +10,104 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from engine.core.errors import BadInput, NotThere
+from engine.core.errors import NotThere
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import SOMEWHERE, require
-from hbus_console.api.answers import PAGES, REFUSED, answers, described, page_of, plain, read, takes
-from hbus_console.api.bodies import ReasonBody
+from hbus_console.api.acts import reason_act
+from hbus_console.api.answers import PAGES, REFUSED, answers, described, fields_of, page_of, plain
 from hbus_console.api.views import ApiView
 from hbus_console.quotas.models import QuotaBook
 from hbus_console.quotas.services.rolling_back import difference, roll_back
 
+_NUMBER = {"type": "integer", "minimum": 1}
 
-class QuotaBookOut(msgspec.Struct):
-    """One version of all policies and plans, and the entry of the audit log that says what led to it."""
+
+class BookOut(msgspec.Struct):
+    """A book; nodes are held to the one of the greatest number. ``audit_seq`` is the entry of the audit log that led
+    to it.
+    """
 
     number: int
-    made_at: datetime
     audit_seq: int
+    made_at: datetime
 
 
-class ChangedPolicyOut(msgspec.Struct):
-    """What a policy was and is; null where it was not, or is not."""
+class PolicyDifferenceOut(msgspec.Struct):
+    """The settings of a policy in both books; null where there was none."""
 
-    policy: str
-    before: dict[str, Any] | None
-    after: dict[str, Any] | None
+    name: str
+    older: dict[str, Any] | None
+    newer: dict[str, Any] | None
 
 
-class ChangedPlanOut(msgspec.Struct):
-    """Which plan a tenant had and has; empty: none."""
+class PlanDifferenceOut(msgspec.Struct):
+    """The plan of a tenant in both books; empty where it had none."""
 
     tenant: str
-    before: str
-    after: str
+    older: str
+    newer: str
 
 
-class BookDifferenceOut(msgspec.Struct):
-    """What differs between two versions."""
+class DifferenceOut(msgspec.Struct):
+    """What differs; nothing where both are the same."""
 
-    policies: list[ChangedPolicyOut]
-    plans: list[ChangedPlanOut]
+    policies: list[PolicyDifferenceOut]
+    plans: list[PlanDifferenceOut]
 
 
 class RolledBackOut(msgspec.Struct):
-    """The version that is what the one asked for was."""
+    """The number of the newest book, which is as the one that was gone back to."""
 
     number: int
 
 
-class Books(ApiView):
+class QuotaBooks(ApiView):
     @extend_schema(
         operation_id="quota_books_list",
-        summary="Versions of all quota policies, the newest first",
+        summary="All policies and plans in their versions, the newest first",
         tags=["quotas"],
         parameters=PAGES,
-        responses={(200, "application/json"): page_of(described(QuotaBookOut)), **REFUSED},
+        responses={(200, "application/json"): page_of(described(BookOut)), **REFUSED},
     )
     def get(self, request: Request) -> Response:
         require(self.actor, VIEW, SOMEWHERE)
-        return self.page(
-            QuotaBook.objects.all(),
-            lambda row: plain(QuotaBookOut(row.number, row.made_at, row.audit_seq)),
-            ordering="-number",
-        )
+        return self.page(QuotaBook.objects.all(), lambda row: plain(BookOut(**fields_of(row, BookOut))))
 
 
-class BookDifference(ApiView):
+class BooksDifference(ApiView):
     @extend_schema(
         operation_id="quota_books_difference",
-        summary="What differs between a version and a later or earlier one",
+        summary="What differs between two books",
         tags=["quotas"],
-        parameters=[OpenApiParameter("to", int, description="The other version; what stands now when left out.")],
-        responses=answers(BookDifferenceOut),
+        parameters=[
+            OpenApiParameter("older", _NUMBER, required=True, description="Its number."),
+            OpenApiParameter("newer", _NUMBER, description="Its number; left out: what stands now."),
+        ],
+        responses=answers(DifferenceOut),
     )
-    def get(self, request: Request, number: int) -> Response:
+    def get(self, request: Request) -> Response:
         require(self.actor, VIEW, SOMEWHERE)
-        other = _number(request.GET.get("to"))
-        for each in (number, other):
-            if each is not None and not QuotaBook.objects.filter(number=each).exists():
-                raise NotThere(f"There is no version {each}.", remedy="Look at the list of them.", field="number")
-        found = difference(number, other)
-        out = BookDifferenceOut(
-            [ChangedPolicyOut(name, before, after) for name, (before, after) in found.policies.items()],
-            [ChangedPlanOut(tenant, before, after) for tenant, (before, after) in found.plans.items()],
+        newer = request.GET.get("newer")
+        found = difference(_book("older", request.GET["older"]), None if not newer else _book("newer", newer))
+        policies = [PolicyDifferenceOut(name, *both) for name, both in found.policies.items()]
+        plans = [PlanDifferenceOut(tenant, *both) for tenant, both in found.plans.items()]
+        return Response(plain(DifferenceOut(policies, plans)))
+
+
+RollBack = reason_act(
+    roll_back,
+    operation_id="quota_books_roll_back",
+    summary="Make all policies and plans what they were in a book, as a new one",
+    description="A policy whose team is gone comes back without an owner. Needs a reason.",
+    tag="quotas",
+    gives=answers(RolledBackOut),
+    shown=lambda number: plain(RolledBackOut(number)),
+)
+
+
+def _book(field: str, number: str) -> int:
+    if not QuotaBook.objects.filter(number=int(number)).exists():
+        raise NotThere(
+            f"There is no version {number} of the policies.", remedy="Look at the list of them.", field=field
         )
-        return Response(plain(out))
-
-
-class RollBack(ApiView):
-    @extend_schema(
-        operation_id="quota_books_roll_back",
-        summary="Make all policies and plans what they were in a version",
-        description="As a new version, in one act. Needs a reason.",
-        tags=["quotas"],
-        request=takes(ReasonBody),
-        responses=answers(RolledBackOut),
-    )
-    def post(self, request: Request, number: int) -> Response:
-        body = read(request, ReasonBody)
-        return Response(plain(RolledBackOut(roll_back(self.actor, number, body.reason))))
-
-
-def _number(given: str | None) -> int | None:
-    if given is None:
-        return None
-    if not (given.isascii() and given.isdecimal() and len(given) <= 18):
-        raise BadInput(f"{given[:40]!r} is no version.", remedy="Write its number.", field="to")
-    return int(given)
+    return int(number)

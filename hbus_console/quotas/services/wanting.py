@@ -1,193 +1,199 @@
-"""Wants of programs outside: what they say is believed only as far as it can cost nobody anything.
+"""Tokens for programs that run no node of ours: they ask over HTTP, and whatever they say is checked here.
 
-Rules, weights and buckets are looked up here. What a program returns, or says that it spent by itself, is bounded by
-the *receipt* of the answer before: our signature under what was granted to whom, when, and how much it might spend
-alone meanwhile. A receipt counts once, with one Want; a repeat of that Want is the same one. Without a receipt nothing
-is returned or repaid.
+Who they are and what they are held to is found on this side. That they gave back what they had spent nobody can see:
+they might as well have spent it unasked. What holds is that all that is granted, less what is given back, stays within
+the limits.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import lru_cache
+from typing import Annotated, NamedTuple
+from urllib.parse import quote
 
 import msgspec
-from django.conf import settings
-from django.core import signing
+from msgspec import Meta
 
 from engine.core.clock import Clock, SystemClock
 from engine.core.errors import BadInput
-from engine.core.prepared import prepared
-from engine.core.store.answered import answered
-from engine.quota import Book, OnLoss
-from engine.quota.protocol import LIFETIME_S, Alloc, Answer, Want
-from engine.quota.terms import Name, Terms
+from engine.quota import Book
+from engine.quota.book import Rule, read_book
+from engine.quota.plane import KeptBook
+from engine.quota.planes.grants import Told
+from engine.quota.protocol import LIFETIME_S, Alloc, Answer, Rate, Tokens, Want
+from engine.quota.terms import LONGEST, Name, Terms
 from hbus_console.access.permissions import SOMEWHERE, Actor, require
 from hbus_console.quotas.feature import QUOTA_WANT, QUOTA_WANT_FOR
-from hbus_console.quotas.services.books import newest_book
-from hbus_console.wiring import quota, store
+from hbus_console.quotas.models import BookInForce
+from hbus_console.quotas.services.books import give
+from hbus_console.wiring import quota
 
-#: What hbus itself charges for: nobody else spends of these limits unless it may for everybody.
-OWN_SERVICES = ("api", "console", "publish", "consume", "jobs", "replay")
-#: A receipt is of no use after so long, in seconds: its tokens are void, and of what was spent alone a minute counts.
-RECEIPT_S = 75
-_SALT = "hbus.quota.receipt"
-
-
-@dataclass(frozen=True, slots=True)
-class AskedTokens:
-    """One Want as a program says it."""
-
-    id: str
-    service: str
-    resource: str
-    tenant: str
-    asked: int
-    demand: float
-    receipt: str
-    returned: int
-    repaid: int
+#: A name that no key of the store can be mistaken by.
+Word = Annotated[str, Meta(pattern="^[A-Za-z0-9._:-]+$", min_length=1, max_length=64)]
+Part = Annotated[str, Meta(min_length=1, max_length=LONGEST)]
 
 
-class Given(msgspec.Struct):
-    """What it gets."""
-
-    id: str
-    granted: int
-    #: Whether any policy holds. Without one everything is granted, and nothing need be asked again soon.
-    limited: bool
-    lifetime_s: float
-    #: Before that no further Want brings anything.
-    again_s: float
-    version: int
-    policy: str
-    limit: float | None
-    burst: float | None
-    #: Tokens a second that the node may expect.
-    share: float
-    #: Tokens a second that it may spend by itself while nobody answers, and whether it does so: fallback, open, closed.
-    fallback: float
-    on_loss: str
-    #: To be sent with the next Want.
-    receipt: str
-
-
-class Receipt(msgspec.Struct, array_like=True, frozen=True):
-    """What we sign: who was granted how much of which buckets when, and what it might spend alone after that."""
-
-    permit: str
-    node: str
-    limiter: str
-    granted: int
-    fallback: float
-    at_ms: int
-    spilled: tuple[float, ...]
-    chain: str
-
-
-def want_tokens(actor: Actor, node: str, wants: Sequence[AskedTokens], *, clock: Clock | None = None) -> list[Given]:
-    """An answer to each. Raises ``Forbidden``, ``BadInput`` naming the field, and ``Unavailable``.
-
-    The node's name is one among those of its caller: nobody speaks for another's.
+class TokensWanted(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """``asked`` tokens for ``service`` and ``resource``, where callers ask for ``demand`` a second. Of the answer
+    ``returned_of``, ``returned`` tokens are unspent and void; ``repaid`` were spent without asking since the last
+    answer. Repeated under its ``id`` within a minute, as the last one of its kind, it is answered as the first time.
     """
+
+    id: Word
+    service: Part
+    resource: Part
+    asked: Tokens
+    demand: Rate = 0.0
+    returned: Tokens = 0
+    returned_of: Annotated[str, Meta(max_length=64)] = ""
+    repaid: Tokens = 0
+
+
+class Granted(NamedTuple):
+    """What became of one; without ``alloc`` nothing limits it."""
+
+    terms: Terms
+    alloc: Alloc | None
+
+
+class Limits(NamedTuple):
+    """What holds for a tenant: no rules where nothing does."""
+
+    tenant: str
+    version: int
+    terms: Terms
+    rules: tuple[Rule, ...]
+
+
+def want_tokens(
+    actor: Actor, node: str, wanted: Sequence[TokensWanted], tenant: str = "", *, clock: Clock | None = None
+) -> list[Granted]:
+    """An answer to each. Raises ``Forbidden``, :class:`BadInput` naming the field, and ``Unavailable``: what was to be
+    given back with it is lost then.
+    """
+    clock = clock or SystemClock()
+    tenant = _tenant(actor, tenant)
+    _refuse_twice(wanted)
+    book, at_ms = _newest(), clock.now_ms()
+    terms = [_terms(book, each, number, tenant, at_ms) for number, each in enumerate(wanted)]
+    asking = [number for number, each in enumerate(terms) if each.chain]
+    wants = [_want(wanted[number], terms[number], actor, node, tenant) for number in asking]
+    checked = _checked(wants, [wanted[number] for number in asking], at_ms)
+    began = clock.monotonic()
+    allocs = _ask(checked, book)
+    if clock.monotonic() - began < LIFETIME_S:
+        # Later, a repeat may have been remembered and forgotten meanwhile.
+        done = [(want, alloc) for want, alloc in zip(checked, allocs, strict=True) if alloc.answer is Answer.GRANTED]
+        quota.grants().keep(done, at_ms)
+    found = dict(zip(asking, allocs, strict=True))
+    return [Granted(each, found.get(number)) for number, each in enumerate(terms)]
+
+
+def limits_of(actor: Actor, service: str, resource: str, tenant: str = "", *, clock: Clock | None = None) -> Limits:
+    """What holds for the caller, or for who it may ask for. Raises as :func:`want_tokens`."""
+    tenant = _tenant(actor, tenant)
+    book = _newest()
+    name = Name(service, resource, tenant)
+    terms = Terms() if book is None else book.resolve(name, (clock or SystemClock()).now_ms())
+    rules = {} if book is None else {rule.id: rule for rule in book.rules}
+    return Limits(tenant, terms.version, terms, tuple(rules[link.rule] for link in terms.chain))
+
+
+def _tenant(actor: Actor, named: str) -> str:
     require(actor, QUOTA_WANT, SOMEWHERE)
-    if any(each.tenant not in {"", actor.name} or each.service in OWN_SERVICES for each in wants):
+    if named and named != actor.name:
         require(actor, QUOTA_WANT_FOR)
-    if len({each.id for each in wants}) < len(wants):
-        raise BadInput("Two Wants have one id.", remedy="Give each its own.", field="wants")
-    desk = _Desk(f"~{actor.name} {node}", newest_book() or Book(version=1), (clock or SystemClock()).now_ms())
-    return desk.answer([(each, Name(each.service, each.resource, each.tenant or actor.name)) for each in wants])
+    return named or actor.name
 
 
-class _Desk:
-    """What one request is answered by."""
-
-    def __init__(self, node: str, book: Book, now_ms: int) -> None:
-        self._node = node
-        self._book = book
-        self._now_ms = now_ms
-
-    def answer(self, wants: Sequence[tuple[AskedTokens, Name]]) -> list[Given]:
-        terms = [self._book.resolve(name, self._now_ms) for _, name in wants]
-        sent = [
-            self._want(asked, name, held_to)
-            for (asked, name), held_to in zip(wants, terms, strict=True)
-            if held_to.chain
-        ]
-        allocs = iter(quota.control_plane().want(sent) if sent else [])
-        return [
-            self._given(asked, name, held_to, next(allocs)) if held_to.chain else self._unlimited(asked)
-            for (asked, name), held_to in zip(wants, terms, strict=True)
-        ]
-
-    def _want(self, asked: AskedTokens, name: Name, terms: Terms) -> Want:
-        # An id is one among those of its caller: nobody meets another's answer.
-        want_id = f"{self._node} {asked.id}"
-        receipt = _read(asked.receipt) if asked.receipt else None
-        returned, repaid = 0, 0
-        spilled: tuple[float, ...] = ()
-        if receipt is not None and self._counts(receipt, name, terms) and _spend(receipt.permit, want_id):
-            alone = receipt.fallback * (self._now_ms - receipt.at_ms) / 1000 + 1
-            returned, repaid = min(asked.returned, receipt.granted), min(asked.repaid, int(alone))
-            spilled = receipt.spilled
-        return Want(
-            want_id, self._node, str(name), name.tenant, terms.chain, asked.asked, asked.demand, returned, repaid,
-            terms.weight, terms.floor, terms.priority, spilled,
-        )  # fmt: skip
-
-    def _counts(self, receipt: Receipt, name: Name, terms: Terms) -> bool:
-        """Whether what it was for is what is asked for now, and not too long ago."""
-        same = (receipt.node, receipt.limiter, receipt.chain) == (self._node, str(name), _text_of(terms))
-        return same and 0 <= self._now_ms - receipt.at_ms <= RECEIPT_S * 1000
-
-    def _given(self, asked: AskedTokens, name: Name, terms: Terms, alloc: Alloc) -> Given:
-        known = alloc.answer is Answer.GRANTED
-        granted = alloc.granted if known else 0
-        fallback = min(terms.fallback, alloc.fallback) if known else 0.0
-        receipt = Receipt(
-            alloc.id, self._node, str(name), granted, fallback, self._now_ms, alloc.spilled, _text_of(terms)
-        )
-        return Given(
-            asked.id,
-            granted,
-            True,
-            alloc.lifetime_s,
-            # The rules are on their way to the control plane.
-            alloc.again_s if known else 1.0,
-            alloc.version,
-            alloc.rule,
-            terms.limit,
-            terms.burst,
-            alloc.share,
-            fallback,
-            terms.on_loss.value,
-            signing.dumps(msgspec.to_builtins(receipt), salt=_SALT),
-        )
-
-    def _unlimited(self, asked: AskedTokens) -> Given:
-        return Given(
-            asked.id, asked.asked, False, LIFETIME_S, 0.0, self._book.version, "", None, None, 0.0, 0.0,
-            OnLoss.OPEN.value, "",
-        )  # fmt: skip
+def _refuse_twice(wanted: Sequence[TokensWanted]) -> None:
+    seen: set[tuple[str, str]] = set()
+    for number, each in enumerate(wanted):
+        if (each.service, each.resource) in seen:
+            raise BadInput(
+                f"{each.service} {each.resource} is wanted twice.",
+                remedy="Ask for it once in a request.",
+                field=f"wants[{number}].resource",
+            )
+        seen.add((each.service, each.resource))
+        if each.returned and not each.returned_of:
+            raise BadInput(
+                "Nothing says of which answer tokens are returned.",
+                remedy="Put its id into returned_of.",
+                field=f"wants[{number}].returned_of",
+            )
 
 
-def _text_of(terms: Terms) -> str:
-    """The buckets that tokens came from: they go back to no others."""
-    return msgspec.json.encode(terms.chain).decode()
+def _newest() -> Book | None:
+    state = BookInForce.objects.filter(pk=1).first()
+    return None if state is None or not state.number else _read(state.number, bytes(state.text))
 
 
-def _spend(permit: str, want_id: str) -> bool:
-    """Whether this Want is the one that the receipt of a permit counts with."""
-    key = f"{settings.HBUS_PREFIX}:{{quota}}:receipt:{permit}"
-    with answered():
-        before = store.client().set(key, want_id, nx=True, get=True, ex=2 * RECEIPT_S)
-    return before is None or before == want_id.encode()
+@lru_cache(maxsize=2)
+def _read(number: int, text: bytes) -> Book:
+    return read_book(KeptBook(number, text))
 
 
-def _read(receipt: str) -> Receipt:
+def _terms(book: Book | None, each: TokensWanted, number: int, tenant: str, at_ms: int) -> Terms:
     try:
-        return msgspec.convert(signing.loads(receipt, salt=_SALT), prepared(Receipt))
-    except (signing.BadSignature, msgspec.ValidationError) as error:
-        raise BadInput(
-            "This is no receipt of ours.", remedy="Send the one of the last answer, or none.", field="receipt"
-        ) from error
+        name = Name(each.service, each.resource, tenant)
+    except BadInput as error:
+        field = "tenant" if error.field == "tenant" else f"wants[{number}].{error.field}"
+        raise BadInput(error.what, remedy=error.remedy, field=field) from None
+    return Terms() if book is None else book.resolve(name, at_ms)
+
+
+def _want(each: TokensWanted, terms: Terms, actor: Actor, node: str, tenant: str) -> Want:
+    """As the caller says it, but for what it is not believed: see :func:`_checked`."""
+    return Want(
+        each.id,
+        # No node of ours is called so, nor one of another principal's.
+        f"{quote(actor.name, safe='')}!{node}",
+        str(Name(each.service, each.resource, tenant)),
+        tenant,
+        terms.chain,
+        each.asked,
+        each.demand,
+        weight=terms.weight,
+        floor=terms.floor,
+        priority=terms.priority,
+    )
+
+
+def _checked(wants: Sequence[Want], wanted: Sequence[TokensWanted], at_ms: int) -> list[Want]:
+    """With what they give back and repay, as far as it can be true."""
+    memory, checked = quota.grants(), list(wants)
+    returning = [number for number, each in enumerate(wanted) if each.returned]
+    grants = memory.take_grants([(wants[number], wanted[number].returned_of) for number in returning])
+    for number, grant in zip(returning, grants, strict=True):
+        if grant is not None and grant.chain == wants[number].chain:
+            returned = min(wanted[number].returned, grant.granted)
+            checked[number] = msgspec.structs.replace(checked[number], returned=returned)
+    repaying = [number for number, each in enumerate(wanted) if each.repaid]
+    lasts = memory.take_alone([wants[number] for number in repaying])
+    for number, last in zip(repaying, lasts, strict=True):
+        if last is not None:
+            spilled = last.spilled if last.chain == wants[number].chain else ()
+            repaid = min(wanted[number].repaid, _could_spend(last, at_ms))
+            checked[number] = msgspec.structs.replace(checked[number], repaid=repaid, spilled=spilled)
+    return checked
+
+
+def _could_spend(last: Told, at_ms: int) -> int:
+    """Alone, since then: who says more would put others into debt who share the bucket."""
+    return math.floor(last.fallback * max(0, at_ms - last.at_ms) / 1000)
+
+
+def _ask(wants: Sequence[Want], book: Book | None) -> list[Alloc]:
+    if not wants:
+        return []
+    plane = quota.control_plane()
+    allocs = plane.want(wants)
+    unknown = [number for number, alloc in enumerate(allocs) if alloc.answer is Answer.UNKNOWN_RULE]
+    if unknown and book is not None and give(plane, book):
+        # The control plane had lost the rules, or had not had them yet.
+        for number, alloc in zip(unknown, plane.want([wants[number] for number in unknown]), strict=True):
+            allocs[number] = alloc
+    return allocs
