@@ -302,8 +302,8 @@ class HeldLimiter:
         terms = self._terms
         return Want(
             new_id(self._clock.now_ms()), self._host.node, str(self.name), self.name.tenant, terms.chain, asked,
-            0.0 if self._closed else max(rate, pending / REFILL_S), min(returned, MOST_TOKENS), min(repaid, MOST_TOKENS),
-            terms.weight, terms.floor, terms.priority, self._spilled,
+            0.0 if self._closed else max(rate, pending / REFILL_S), min(returned, MOST_TOKENS),
+            min(repaid, MOST_TOKENS), terms.weight, terms.floor, terms.priority, self._spilled,
         )  # fmt: skip
 
     def _status(self, now: float) -> LimiterStatus:
