@@ -62,7 +62,7 @@ class BucketState:
     #: The bucket's own time, which never runs back, and what the control plane's clock showed then.
     at: float
     seen: float
-    #: What :attr:`tokens` grew by a second since.
+    #: What :attr:`tokens` grew by a second since; of a rule with a period, what they were counted down from.
     limit: float
     claimants: dict[str, Claimant] = field(default_factory=dict)
     #: When the period began that :attr:`tokens` is for, epoch milliseconds.
@@ -171,7 +171,11 @@ class Allocator:
             _pour(state, rule, min(rule.limit, state.limit) * passed)
             state.limit = rule.limit
         elif link.began_ms > state.began_ms and now * 1000 >= link.began_ms:
-            state.tokens, state.began_ms = rule.limit, link.began_ms
+            state.tokens, state.began_ms, state.limit = rule.limit, link.began_ms, rule.limit
+        elif rule.limit != state.limit:
+            # What was used of the period so far counts against the new limit.
+            state.tokens += (rule.limit - state.limit) * _known_share(link, self._born)
+            state.limit = rule.limit
         return state
 
     def _answer(self, want: Want, offers: Sequence[Offered], granted: int) -> Alloc:
@@ -224,7 +228,7 @@ def _settle(state: BucketState, rule: KeptRule, want: Want, number: int) -> None
     then = want.spilled[number] if number < len(want.spilled) else state.spilled
     paid = min(want.repaid, max(0.0, state.spilled - then))
     state.spilled -= paid
-    state.tokens = max(state.tokens - (want.repaid - paid), -REPAY_S * rule.limit)
+    state.tokens = max(state.tokens - (want.repaid - paid), min(state.tokens, -REPAY_S * rule.limit))
 
 
 def _claimant(state: BucketState, want: Want, now: float) -> Claimant:

@@ -86,6 +86,11 @@ class HeldLimiter:
         """What it is held to now."""
         return self._terms
 
+    @property
+    def limited(self) -> bool:
+        """Whether the control plane knows what it is held to, as far as it has said."""
+        return bool(self._terms.chain) and not self._unknown_rule
+
     def adopt(self, terms: Terms) -> None:
         """Go over to newer terms; older ones change nothing. What is prepaid goes back, or is lost to other rules."""
         with self._lock:
@@ -108,8 +113,12 @@ class HeldLimiter:
             self._serve(self._clock.monotonic())
             self._host.call(self)
 
-    def tick(self, now: float) -> Want | None:
-        """Do what is due; what is to be asked now, to be answered with :meth:`told` or :meth:`lost`."""
+    def tick(self, now: float, *, at_once: bool = False, probing: bool = False) -> Want | None:
+        """Do what is due; what is to be asked now, to be answered with :meth:`told` or :meth:`lost`.
+
+        ``at_once``: whatever it wants, though it is not due yet. ``probing``: in any case, for whether the control
+        plane takes a Want.
+        """
         with self._lock:
             if not self._terms.chain:
                 self._serve(now)
@@ -119,7 +128,7 @@ class HeldLimiter:
             self._forget_flight(now)
             if self._unknown_rule and now >= self._again_at:
                 self._unknown_rule = False
-            if self._in_air or self._away() or (self._flight is None and not self._due(now)):
+            if self._in_air or (not probing and not self._may_ask(now, at_once)):
                 return None
             if self._flight is None:
                 self._flight, self._sent_at = self._new_want(now), now
@@ -270,6 +279,11 @@ class HeldLimiter:
     def _wants(self) -> bool:
         return bool(self._asks() or self._purse.void or self._without.spent)
 
+    def _may_ask(self, now: float, at_once: bool) -> bool:
+        if self._away():
+            return False
+        return self._flight is not None or (self._wants() if at_once else self._due(now))
+
     def _due_at(self) -> float:
         """When to send what it wants. Who only reports does so now and then."""
         return self._again_at if self._asks() else self._sent_at + REFILL_S
@@ -293,8 +307,8 @@ class HeldLimiter:
         terms = self._terms
         return Want(
             new_id(self._clock.now_ms()), self._host.node, str(self.name), self.name.tenant, terms.chain, asked,
-            max(rate, pending / REFILL_S), min(returned, MOST_TOKENS), min(repaid, MOST_TOKENS),
-            terms.weight, terms.floor, terms.priority, self._spilled,
+            0.0 if self._closed else max(rate, pending / REFILL_S), min(returned, MOST_TOKENS),
+            min(repaid, MOST_TOKENS), terms.weight, terms.floor, terms.priority, self._spilled,
         )  # fmt: skip
 
     def _status(self, now: float) -> LimiterStatus:

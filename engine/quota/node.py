@@ -17,7 +17,7 @@ from engine.quota.held import HeldLimiter
 from engine.quota.limiter import LimiterStatus
 from engine.quota.periods import Period
 from engine.quota.plane import ControlPlane, KeptBook
-from engine.quota.protocol import Alloc, Want
+from engine.quota.protocol import Alloc, Answer, Want
 from engine.quota.terms import Name, Terms
 
 #: How often a node that hears nothing else looks whether there are newer rules, in seconds.
@@ -26,6 +26,8 @@ LOOK_S = 0.5
 PROBE_S, PROBE_MOST_S = 0.1, 2.0
 #: The most Wants of one round trip.
 AT_ONCE = 200
+#: A limiter that is closed gives back all it has within so many Wants: the one under way, and one of its own.
+STOP_ROUNDS = 2
 
 _log = logging.getLogger(__name__)
 
@@ -105,7 +107,9 @@ class QuotaNode:
         limiters = self._all()
         for limiter in limiters:
             limiter.close()
-        self._carry(limiters)
+        # What was under way is answered first, and may bring more.
+        for _ in range(STOP_ROUNDS):
+            self._carry(limiters, at_once=True)
 
     def call(self, limiter: HeldLimiter) -> None:
         with self._lock:
@@ -158,10 +162,10 @@ class QuotaNode:
                 due[heapq.heappop(self._timers)[2]] = None
         return due
 
-    def _carry(self, limiters: Iterable[HeldLimiter]) -> None:
+    def _carry(self, limiters: Iterable[HeldLimiter], *, at_once: bool = False) -> None:
         """Ask what these want, and give them the answers."""
         now = self._clock.monotonic()
-        asking = [(limiter, want) for limiter in limiters if (want := limiter.tick(now)) is not None]
+        asking = [(limiter, want) for limiter in limiters if (want := limiter.tick(now, at_once=at_once)) is not None]
         try:
             for start in range(0, len(asking), AT_ONCE):
                 self._ask(asking[start : start + AT_ONCE])
@@ -210,6 +214,8 @@ class QuotaNode:
             return
         self._look_at = now + LOOK_S * jitter(self._rng)
         if self.away_since is not None:
+            if not self._takes_a_want(now):
+                return
             self.away_since, self._pause_s = None, PROBE_S
             _log.info("The quota control plane answers again.")
             self._changed(False)
@@ -217,6 +223,24 @@ class QuotaNode:
         elif self._book is not None and any(rule.period is not Period.NONE for rule in self._book.rules):
             # Another day may have begun.
             self._give_terms()
+
+    def _takes_a_want(self, now: float) -> bool:
+        """Whether the control plane writes as well as it reads; where nobody wants anything, that it reads."""
+        for limiter in self._all():
+            if not limiter.limited or (want := limiter.tick(now, probing=True)) is None:
+                continue
+            try:
+                (answer,) = self._plane.want([want])
+                limiter.told(answer, self._clock.monotonic())
+            except Unavailable as error:
+                self._went_away(error)
+                return False
+            finally:
+                limiter.lost_if_in_air(self._clock.monotonic())
+            # Of a rule that it does not know it has written nothing.
+            if answer.answer is Answer.GRANTED:
+                return True
+        return True
 
     def _went_away(self, error: Unavailable) -> None:
         now = self._clock.monotonic()

@@ -22,8 +22,18 @@ LIFETIME_S = 5.0
 REFILL_S = 0.1
 
 Text = Annotated[str, Meta(max_length=500)]
+#: Three parts of 150 characters, each of them spelt out.
+LimiterText = Annotated[str, Meta(max_length=1_400)]
 Tokens = Annotated[int, Meta(ge=0, le=MOST_TOKENS)]
 Rate = Annotated[float, Meta(ge=0, le=1e12)]
+
+
+_SPELT = str.maketrans({"%": "%25", "/": "%2F", "@": "%40"})
+
+
+def spelt(part: str) -> str:
+    """A part of a name in which nothing divides: what divides names is percent-encoded."""
+    return part.translate(_SPELT)
 
 
 class BucketLink(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -44,8 +54,8 @@ class Want(msgspec.Struct, frozen=True, array_like=True, gc=False):
     #: Names the permit as well. A Want that is repeated under its id is answered as the first time.
     id: Text
     node: Text
-    #: Which of the node's limiters asks: ``SERVICE/RESOURCE/TENANT``.
-    limiter: Text
+    #: Which of the node's limiters asks: ``SERVICE/RESOURCE/TENANT``, each :func:`spelt`.
+    limiter: LimiterText
     #: With whom others share: all limiters of one tenant are one in the eyes of a bucket that tenants share.
     tenant: Text
     #: All must have the tokens, and all are charged.

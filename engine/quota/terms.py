@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from engine.core.errors import BadInput
-from engine.quota.protocol import BucketLink
+from engine.quota.protocol import BucketLink, spelt
 
 #: Characters of a part of a limiter's name.
 LONGEST = 150
@@ -44,7 +44,9 @@ class Name:
                 )
 
     def __str__(self) -> str:
-        return f"{self.service}/{self.resource}/{self.tenant}{' (shadow)' if self.shadow else ''}"
+        """How it is called on the wire, like no other: a part's own signs that divide there are spelt out."""
+        parts = (self.service, self.resource, self.tenant, *(("shadow",) if self.shadow else ()))
+        return "/".join(map(spelt, parts))
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,13 +108,12 @@ local function offer(n)
   local tokens, at = tonumber(kept[1] or ''), number(kept[2], now)
   local seen, limit_then = number(kept[9], now), number(kept[10], limit)
   local began_at = number(kept[3], began)
+  local length = (link[4] or 0) - (began or 0)
+  local since = math.min(math.max(0, born * 1000 - (began or 0)), length)
+  local known_share = length > 0 and 1 - since / length or 1
   if not tokens then
     tokens = math.min(room, limit * math.max(0, now - born))
-    if by_period then
-      local length = link[4] - began
-      local since = math.min(math.max(0, born * 1000 - began), length)
-      tokens = limit * (length > 0 and 1 - since / length or 1)
-    end
+    if by_period then tokens = limit * known_share end
     at, seen, limit_then = now, now, limit
   end
   local spilled = number(kept[8], 0)
@@ -130,11 +129,13 @@ local function offer(n)
     pour(math.min(limit, limit_then) * passed)
   elseif began > began_at and now * 1000 >= began then
     tokens, began_at = limit, began
+  else
+    tokens = tokens + (limit - limit_then) * known_share
   end
   pour(returned)
   local paid = math.min(repaid, math.max(0, spilled - (spilled_then[n] or spilled)))
   spilled = spilled - paid
-  tokens = math.max(tokens - (repaid - paid), -REPAY * limit)
+  tokens = math.max(tokens - (repaid - paid), math.min(tokens, -REPAY * limit))
 
   local name = limiter .. '@' .. node
   local raw = redis.call('HGET', claims_key, name)

@@ -26,7 +26,7 @@ from engine.core.scripts import Arg, ScriptFolder
 from engine.core.store.answered import answered
 from engine.quota import allocator
 from engine.quota.plane import KeptBook
-from engine.quota.protocol import LIFETIME_S, REFILL_S, Alloc, KeptRule, Want
+from engine.quota.protocol import LIFETIME_S, REFILL_S, Alloc, KeptRule, Want, spelt
 
 _LUA = Path(__file__).parent.parent / "lua"
 #: In the order of ``want.lua``'s ARGV[3].
@@ -77,7 +77,7 @@ class RedisControlPlane:
     def _keys(self, want: Want) -> list[str]:
         keys = [f"{self._prefix}:rules", f"{self._prefix}:memory", f"{self._prefix}:told:{want.limiter}@{want.node}"]
         for link in want.chain:
-            bucket = f"{link.rule}/{link.owner}"
+            bucket = f"{spelt(link.rule)}/{link.owner}"
             keys += [f"{self._prefix}:bucket:{bucket}", f"{self._prefix}:claims:{bucket}"]
         return keys
 

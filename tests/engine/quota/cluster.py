@@ -23,10 +23,13 @@ class Wire:
         self._plane = plane
         self.cut = False
         self.answers_lost = False
+        #: It answers what is read, and refuses what is to be written.
+        self.read_only = False
         self.wants = 0
 
     def want(self, wants: Sequence[Want]) -> list[Alloc]:
         self._look()
+        self._look_writes()
         self.wants += len(wants)
         answers = self._plane.want(wants)
         if self.answers_lost:
@@ -35,6 +38,7 @@ class Wire:
 
     def keep_rules(self, book: KeptBook, rules: Mapping[str, KeptRule]) -> bool:
         self._look()
+        self._look_writes()
         return self._plane.keep_rules(book, rules)
 
     def version(self) -> int:
@@ -48,6 +52,10 @@ class Wire:
     def _look(self) -> None:
         if self.cut:
             raise Unavailable("The wire is cut.")
+
+    def _look_writes(self) -> None:
+        if self.read_only:
+            raise Unavailable("It takes nothing that is to be written.")
 
 
 class Cluster:

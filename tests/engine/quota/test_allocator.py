@@ -10,6 +10,8 @@ from engine.quota.planes.memory import MemoryControlPlane
 from engine.quota.planes.redis import RedisControlPlane
 from engine.quota.protocol import BucketLink, KeptRule, Want
 
+DAY_S = 86_400
+
 
 class Time:
     def __init__(self) -> None:
@@ -89,3 +91,37 @@ def test_a_full_bucket_gives_to_whoever_comes_though_others_have_shares(plane: C
     for number in range(6):
         time.now += 0.4
         assert granted(plane, f"w{number}", 1, node=f"n{number}") == 1
+
+
+@pytest.mark.parametrize(("limit", "left"), [(1_000.0, 700), (400.0, 100), (200.0, 0), (300.0, 0)])
+def test_what_was_used_of_a_period_counts_against_its_new_limit(
+    plane: ControlPlane, time: Time, limit: float, left: int
+) -> None:
+    began_s = (int(time.now) // DAY_S + 1) * DAY_S
+    sell = Seller(plane, BucketLink("day", "t", began_s * 1000, (began_s + DAY_S) * 1000))
+    sell.publish(500.0)
+    time.now = began_s + 60.0
+    assert sell(300) == 300
+    sell.publish(limit)
+    assert sell(5_000) == left
+    # And no less is known of it when it is changed once more, however deep it went.
+    sell.publish(1.0)
+    assert sell(5_000) == 0
+    sell.publish(1_000.0)
+    assert sell(5_000) == 700 - left
+
+
+class Seller:
+    """Of one calendar bucket."""
+
+    def __init__(self, plane: ControlPlane, link: BucketLink) -> None:
+        self._plane, self._link, self._number = plane, link, 0
+
+    def publish(self, limit: float) -> None:
+        self._number += 1
+        assert self._plane.keep_rules(KeptBook(self._number, b""), {"day": KeptRule(limit, limit, by_period=True)})
+
+    def __call__(self, asked: int) -> int:
+        self._number += 1
+        want = Want(f"w{self._number}", "n", "a/b/t", "t", (self._link,), asked, 1.0)
+        return self._plane.want([want])[0].granted

@@ -168,6 +168,60 @@ def test_closing_gives_back_what_was_prepaid() -> None:
     assert sum(cluster.admitted) >= 98
 
 
+def test_stopping_gives_back_all_that_is_prepaid_and_unspent() -> None:
+    cluster = Cluster(1, [rule(limit=1e-6, burst=1_000.0)])
+    node, wire = cluster.nodes[0], cluster.wires[0]
+    cluster.clock.advance(1e10)
+    admitted = 0
+    for number in range(20):
+        limiter = node.limiter("api", "search", f"t{number}")
+        while not limiter.reserve(1, 0).ok:
+            node.turn()
+        admitted += 1
+        # One has an answer outstanding, which is lost, and what was prepaid beside it.
+        wire.answers_lost = number == 7
+        limiter.refund(1)
+        admitted -= 1
+        cluster.clock.advance(0.2)
+        node.turn()
+        if wire.answers_lost:
+            wire.answers_lost = False
+            cluster.clock.advance(1)
+            node.turn()
+        assert limiter.reserve(1, 0).ok
+        admitted += 1
+    node.stop()
+    buckets = cluster.plane._allocator._buckets
+    assert len(buckets) == 20
+    assert sum(state.tokens for state in buckets.values()) == pytest.approx(20 * 1_000 - admitted, abs=0.01)
+
+
+def test_who_is_read_and_not_written_stays_away() -> None:
+    cluster = Cluster(2, [rule()])
+    cluster.run(2, LIMIT)
+    heard: list[bool] = []
+    node, wire = cluster.nodes[0], cluster.wires[0]
+    node._changed = heard.append
+    wire.read_only = True
+    cluster.run(10, LIMIT)
+    assert heard == [True]
+    assert node.limiter("api", "search", "t").status().source is Source.FALLBACK
+    wire.read_only = False
+    cluster.run(3, LIMIT)
+    assert heard == [True, False]
+    assert node.limiter("api", "search", "t").status().source is Source.PERMIT
+
+
+def test_where_nobody_wants_anything_it_is_back_when_it_is_read() -> None:
+    cluster = Cluster(1, [rule()])
+    cluster.wires[0].cut = True
+    cluster.run(2, 0)
+    assert cluster.nodes[0].away_since is not None
+    cluster.wires[0].cut = False
+    cluster.run(3, 0)
+    assert cluster.nodes[0].away_since is None
+
+
 def test_wants_do_not_grow_with_what_is_asked() -> None:
     cluster = Cluster(1, [rule(10_000.0, 10_000.0)])
     cluster.run(2, 100)

@@ -44,7 +44,7 @@ def test_a_history_has_the_same_answers(seed: int, redis_url: str, prefix: str) 
             version += 1
             times = rng.choice((0.5, 2.0))
             rules = {
-                name: rule if rule.by_period else KeptRule(rule.limit * times, rule.burst, rule.fallback)
+                name: KeptRule(rule.limit * times, rule.burst, rule.fallback, rule.by_period)
                 for name, rule in rules.items()
             }
             assert plane.keep_rules(KeptBook(version, b""), rules)
