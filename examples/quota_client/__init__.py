@@ -1,0 +1,1 @@
+"""A reference client of the quotas over the REST API."""
