@@ -26,7 +26,6 @@ OURS = (
     "hbus_console.supervisor",
     "hbus_console.api",
     "hbus_console.ui",
-    "hbus_console.quotas",
     "hbus_console.topics",
     "hbus_console.schemas",
     "hbus_console.subscriptions",
@@ -38,6 +37,7 @@ OURS = (
     "hbus_console.replays",
     "hbus_console.imports",
     "hbus_console.jobs",
+    "hbus_console.quotas",
     "hbus_console.overview",
 )
 

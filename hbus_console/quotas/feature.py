@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hbus_console.access.acts import Act, Role
-from hbus_console.registry.declaration import Feature, SubjectKind
+from hbus_console.registry.declaration import Feature, MenuEntry, Mount, Owned, SubjectKind
 
 #: A policy may cover everybody, whatever it is called: no scope but the whole installation can be given for it.
 QUOTA_EDIT = Act("quota.edit", Role.GOVERNOR, "make, change and delete quota policies")
@@ -14,17 +14,33 @@ QUOTA_WANT_FOR = Act("quota.want_for", Role.GOVERNOR, "want tokens for any tenan
 
 FEATURE = Feature(
     name="quotas",
+    menu=(MenuEntry("quotas", "Quotas", "outline/gauge", "quotas:list", "q", "Limits", 10),),
+    pages=(Mount("", "hbus_console.quotas.urls"),),
     api=("hbus_console.quotas.api",),
     acts=(QUOTA_EDIT, QUOTA_PLAN, QUOTA_WANT, QUOTA_WANT_FOR),
     subjects=(
-        SubjectKind("policy", "quota policy"),
-        SubjectKind("limiter", "limit"),
-        SubjectKind("tenant", "tenant"),
-        SubjectKind("quota-book", "version of the quota policies"),
+        SubjectKind("policy", "quota policy", address="hbus_console.quotas.addresses:policy"),
+        SubjectKind("limiter", "limit", address="hbus_console.quotas.addresses:limiter"),
+        SubjectKind("tenant", "tenant", address="hbus_console.quotas.addresses:tenant"),
+        SubjectKind("quota-book", "version of the quota policies", address="hbus_console.quotas.addresses:book"),
+        SubjectKind("quota-node", "node that holds to limits", address="hbus_console.quotas.addresses:node"),
+    ),
+    owned=(
+        Owned(
+            "policies",
+            "name",
+            text="hbus_console.quotas.addresses:text",
+            address="hbus_console.quotas.addresses:address",
+            url_name="quotas:list",
+        ),
     ),
     facts=("engine.quota.fact_kinds:CATALOG",),
     projection="hbus_console.quotas.projection:QuotaProjection",
     ledger_models=("QuotaUse",),
+    alerts=("hbus_console.quotas.alerts:KINDS",),
+    concerns=("hbus_console.quotas.concerns:concerns",),
+    search=("hbus_console.quotas.finding:find",),
+    live=("hbus_console.quotas.live:cells",),
     duties=("hbus_console.quotas.keeping:book_keeper",),
     audit_words={
         "quota.create": "created",

@@ -64,8 +64,8 @@ def report_of(
     told = [
         _limiter(name, status, uses.get((name.service, name.resource, name.tenant), nothing), over_s)
         for name, status in statuses
-        # What nothing limits is not held to anything.
-        if status.source is not Source.LOCAL
+        # What nothing limits is not held to anything; a shadow bears the name, and the uses, of the limiter beside it.
+        if status.source is not Source.LOCAL and not name.shadow
     ]
     told.sort(key=lambda each: (-each.refused_s, -each.admitted_s, each.service, each.resource, each.tenant))
     return NodeReport(version, away_ms, tuple(told[:MOST_TOLD]), max(0, len(told) - MOST_TOLD))

@@ -134,6 +134,22 @@ TABLE: dict[str, Line] = {
     "jobs/<str:job>/ping/renew/": may(POST=("editor", WHY)),
     "api/v1/jobs/<str:job>/ping": may(GET="editor"),
     "api/v1/jobs/<str:job>/ping/renew": may(POST=("editor", WHY)),
+    # --- quotas
+    "quotas/": may(GET="viewer", lists=True),
+    "quotas/chart/": may(GET="viewer", query="policy=inside"),
+    "quotas/new/": may(
+        GET="governor", POST=("governor", {"name": "probe", "owner": "Inside team", "limit": "5", "burst": "5", **WHY})
+    ),
+    "quotas/plans/": may(GET="viewer"),
+    "quotas/plans/set/": may(POST=("governor", {"tenant": "ada", "plan": "partner", **WHY})),
+    "quotas/versions/": may(GET="viewer"),
+    "quotas/versions/<int:book>/": may(GET="viewer"),
+    "quotas/versions/<int:book>/roll-back/": may(POST=("governor", WHY)),
+    "quotas/policies/<str:policy>/": may(GET="viewer"),
+    "quotas/policies/<str:policy>/settings/": may(GET="viewer", POST=("governor", {"description": "probe"})),
+    "quotas/policies/<str:policy>/versions/<int:version>/restore/": may(POST=("governor", WHY)),
+    "quotas/policies/<str:policy>/promote/": may(POST=("governor", WHY)),
+    "quotas/policies/<str:policy>/delete/": may(POST=("governor", {"typed_name": "inside", **WHY})),
     # --- for machines
     "healthz": may(GET=ANYONE),
     "readyz": may(GET=ANYONE),

@@ -11,6 +11,7 @@ from django.db import transaction
 from engine.bus.message import Message, encode
 from engine.core.clock import to_rfc3339
 from engine.core.subject import Subject
+from engine.quota import Source
 from hbus_console.access.acts import Role
 from hbus_console.access.permissions import SYSTEM, ScopedRole
 from hbus_console.accounts import services
@@ -26,7 +27,8 @@ from hbus_console.jobs.services.draft import snapshot
 from hbus_console.jobs.tags import keep_tags
 from hbus_console.messages.models import LedgerMessage
 from hbus_console.operations.models import Operation
-from hbus_console.quotas.models import QuotaPolicy
+from hbus_console.quotas.models import QuotaPolicy, QuotaUse
+from hbus_console.quotas.reports import LimiterReport, NodeReport, keep_report
 from hbus_console.quotas.services.draft import PolicyDraft
 from hbus_console.quotas.services.policies import create_policy
 from hbus_console.schemas.models import SchemaVersion
@@ -67,11 +69,12 @@ class World:
     kind: str = "redrive"
     tag: str = "topics"
     calendar: str = "holidays"
-    policy: str = "everyone"
     number: int = 1
     tenant: str = "somebody"
     code: str = "hbp_nobodys"
     what: str = "start"
+    policy: str = "inside"
+    book: int = 1
 
     def address(self, route: str, asker: User | None) -> str:
         """``route`` with its keywords filled in."""
@@ -171,14 +174,8 @@ def _build(topic: str, group: str, team: str, message_id: str) -> World:
         total=1,
     )
     things = (*alerting, operation.pk, *_job(topic, owner))
-    _quotas(owner)
+    _quotas(topic, owner, now_ms)
     return World(topic, group, team, message_id, letter.pk, entry.seq, soon, *things)
-
-
-def _quotas(owner: Team) -> None:
-    """One policy, of whichever namespace comes first: it lies in none."""
-    if not QuotaPolicy.objects.exists():
-        create_policy(SYSTEM, PolicyDraft("everyone", owner.name, 1_000_000.0, 1_000_000.0))
 
 
 def _job(name: str, owner: Team) -> tuple[str, int]:
@@ -195,6 +192,23 @@ def _job(name: str, owner: Team) -> tuple[str, int]:
     JobRun.objects.create(job=name, version=1, slot=120, state="running", decided_us=1, changed_us=1, begun_us=1)
     LogPiece.objects.create(run=run.pk, seq=1, attempt=1, at_us=1, text=f"did {name}\n")
     return name, run.pk
+
+
+def _quotas(resource: str, owner: Team, now_ms: int) -> None:
+    """One policy for all, with what was used of it in this namespace."""
+    if not QuotaPolicy.objects.exists():
+        create_policy(SYSTEM, PolicyDraft("inside", owner.name, 100.0, 100.0, canary_percent=5, canary_limit=50.0))
+    QuotaUse.objects.create(
+        minute=now_ms // 60_000 * 60,
+        service="publish",
+        resource=resource,
+        tenant=f"{resource}-user",
+        admitted=9,
+        refused=1,
+    )
+    held = (Source.PERMIT, 1.0, 100.0, 100.0, 1, "p1", 9, 1, 4.0, 9.0, 1.0)
+    limiter = LimiterReport("publish", resource, f"{resource}-user", *held)
+    keep_report(f"node of {resource}", now_ms, NodeReport(1, 0, (limiter,)))
 
 
 def _alerting(topic: str, group: str, now_ms: int) -> tuple[int, int, int, int]:

@@ -38,7 +38,7 @@ TELLS: dict[str, set[str]] = {
     "alerts_rule_channels": {"alerts"},
     "alerts_silence": {"alerts"},
     # An entry marks what it is about.
-    "audit_auditentry": {"audit", "job:", "operation:", "subscription:", "topic:"},
+    "audit_auditentry": {"audit", "job:", "quotas", "operation:", "subscription:", "topic:"},
     "deadletters_deadletter": {"letters", "subscription:"},
     "jobs_job": {"job", "job:"},
     "jobs_jobafter": {"followers"},
@@ -66,6 +66,14 @@ TELLS: dict[str, set[str]] = {
     "topics_subscription": {"audit", "subscription", "subscription:"},
     "topics_team": {"teams"},
     "topics_topic": {"audit", "topic", "topic:"},
+    # Each act on one of them makes a book.
+    "quotas_bookinforce": {"quotas"},
+    "quotas_policyversion": {"quotas"},
+    "quotas_quotabook": {"quotas"},
+    "quotas_quotapolicy": {"quotas"},
+    "quotas_tenantplan": {"quotas"},
+    "quotas_quotanodereport": {"quota-uses"},
+    "ledger_quota_use": {"quota-uses"},
     # In the store.
     "leases of runs": {"job", "job:"},
     "nodes": {"nodes", "roles", "subscription:"},

@@ -108,7 +108,7 @@ def test_fifty_topics_stay_few_queries_and_a_small_page(
         waiting(now_ms, about.name, "billing", number)
     # Four of them ask whether anybody misses the roles that run jobs, none of which lives here.
     # And one which subscriptions there are: of one without a sample nobody knows what waits.
-    with django_assert_max_num_queries(29):  # type: ignore[attr-defined]
+    with django_assert_max_num_queries(32):  # type: ignore[attr-defined]
         response = page.get("/")
     assert len(response.content) < 61_000
     html = response.content.decode()

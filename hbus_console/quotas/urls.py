@@ -1,0 +1,23 @@
+from __future__ import annotations
+
+from django.urls import path
+
+from hbus_console.quotas.views import books, forms, lists, plans, policy
+
+app_name = "quotas"
+_ONE = "quotas/policies/<str:policy>"
+urlpatterns = [
+    path("quotas/", lists.quotas, name="list"),
+    path("quotas/chart/", lists.chart, name="chart"),
+    path("quotas/new/", forms.new, name="new"),
+    path("quotas/plans/", plans.plans, name="plans"),
+    path("quotas/plans/set/", plans.set_one, name="set-plan"),
+    path("quotas/versions/", books.books, name="books"),
+    path("quotas/versions/<int:book>/", books.book, name="book"),
+    path("quotas/versions/<int:book>/roll-back/", books.roll_back_to, name="roll-back"),
+    path(f"{_ONE}/", policy.detail, name="policy"),
+    path(f"{_ONE}/settings/", forms.settings, name="settings"),
+    path(f"{_ONE}/versions/<int:version>/restore/", policy.restore, name="restore"),
+    path(f"{_ONE}/promote/", policy.promote, name="promote"),
+    path(f"{_ONE}/delete/", policy.delete, name="delete"),
+]

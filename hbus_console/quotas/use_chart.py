@@ -1,0 +1,161 @@
+"""The data of a policy's chart: what was asked and admitted, the limit as it was at each moment, and who changed it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+from django.db.models import F, Q
+from django.urls import reverse
+
+from engine.core.clock import to_datetime
+from engine.quota.uses import Key
+from hbus_console.access.acts import VIEW
+from hbus_console.access.permissions import Actor, visible_scopes
+from hbus_console.audit.feature import AUDIT_READ
+from hbus_console.audit.models import AuditEntry
+from hbus_console.audit.subjects import about
+from hbus_console.audit.trail import visible
+from hbus_console.evidence.totals import total
+from hbus_console.quotas.models import PolicyVersion, QuotaPolicy, QuotaUse, TenantPlan
+from hbus_console.quotas.overrides import override_at, read_overrides
+from hbus_console.quotas.services.draft import snapshot
+from hbus_console.quotas.sight import uses_q
+from hbus_console.ui.formats import epoch_ms, num
+from hbus_console.ui.timerange import TimeRange
+
+#: Slots of a chart, and how long each may be, in seconds.
+MOST_SLOTS, STEPS = 200, (60, 300, 900, 3_600, 21_600, 86_400, 604_800)
+#: What was used reaches the ledger within so many seconds of the end of its minute.
+BOOKED_S = 10
+#: Acts that change what a policy allows, and how a mark calls them.
+MARKED = {
+    "quota.create": "created",
+    "quota.change": "changed",
+    "quota.restore": "restored",
+    "quota.promote": "promoted",
+    "quota.delete": "deleted",
+}
+#: More marks than this are a wall; the newest are kept.
+MOST_MARKS = 24
+
+
+def use_chart(who: Actor, chosen: TimeRange, row: QuotaPolicy, limiter: Key | None) -> dict[str, Any]:
+    """What charts.js draws, of one limiter or of all that share the policy, as far as ``who`` may see."""
+    step_s, t = _slots(chosen)
+    asked, admitted = [0.0] * len(t), [0.0] * len(t)
+    settings = snapshot(row)
+    if t:
+        of = _named(limiter) if limiter else covered_q(settings)
+        rows = QuotaUse.objects.filter(
+            of, uses_q(visible_scopes(who, VIEW)), minute__gte=t[0], minute__lt=t[-1] + step_s
+        )
+        for slot, passed, lost in (
+            rows.order_by().values_list(F("minute") / step_s).annotate(a=total("admitted"), r=total("refused"))
+        ):
+            place = slot - t[0] // step_s
+            asked[place], admitted[place] = round((passed + lost) / step_s, 2), round(passed / step_s, 2)
+    series = [
+        {"name": "asked", "tone": "warn", "values": asked},
+        {"name": "admitted", "tone": "accent", "values": admitted, "area": True},
+    ]
+    limits = _limits(row, t, step_s)
+    if any(limit is not None for limit in limits):
+        series.append({"name": "limit", "tone": "neutral", "values": limits, "steps": True})
+    return {"t": t, "unit": "/s", "series": series, "marks": _marks(who, chosen, row)}
+
+
+def chart_url(policy: str, limiter: Key | None) -> str:
+    """Where the data is of a policy's chart, of one limiter or of all."""
+    named = dict(zip(("service", "resource", "tenant"), limiter, strict=True)) if limiter else {}
+    return f"{reverse('quotas:chart')}?{urlencode({'policy': policy, **named})}"
+
+
+def used(who: Actor, chosen: TimeRange, row: QuotaPolicy, limiter: Key | None) -> tuple[int, int]:
+    """Tokens that were asked and admitted in the range."""
+    of = _named(limiter) if limiter else covered_q(snapshot(row))
+    sums = QuotaUse.objects.filter(
+        of,
+        uses_q(visible_scopes(who, VIEW)),
+        minute__gte=chosen.start_ms // 60_000 * 60,
+        minute__lt=chosen.end_ms // 1000,
+    ).aggregate(a=total("admitted"), r=total("refused"))
+    admitted, refused = sums["a"] or 0, sums["r"] or 0
+    return admitted + refused, admitted
+
+
+def covered_q(settings: Mapping[str, Any]) -> Q:
+    """The uses that a policy's patterns cover."""
+    found = Q()
+    for field in ("service", "resource", "tenant"):
+        found &= _matches(field, settings[field])
+    if settings["plan"]:
+        having = TenantPlan.objects.filter(plan=settings["plan"], until__isnull=True)
+        # They lie in another database than the uses.
+        found &= Q(tenant__in=list(having.values_list("tenant", flat=True)[:1_000]))
+    return found
+
+
+def _matches(field: str, pattern: str) -> Q:
+    if pattern == "*":
+        return Q()
+    if not set("*?[") & set(pattern):
+        return Q(**{field: pattern})
+    written = "".join({"*": ".*", "?": "."}.get(letter, re.escape(letter)) for letter in pattern)
+    return Q(**{f"{field}__regex": f"^{written}$"})
+
+
+def _named(key: Key) -> Q:
+    return Q(service=key[0], resource=key[1], tenant=key[2])
+
+
+def _slots(chosen: TimeRange) -> tuple[int, list[int]]:
+    """The length of a slot, and when each begins; the one that goes on is left out."""
+    start_s, end_s = chosen.start_ms // 1000, chosen.end_ms // 1000
+    step_s = next((step for step in STEPS if (end_s - start_s) / step <= MOST_SLOTS), STEPS[-1])
+    first, last = start_s // step_s * step_s, (end_s - BOOKED_S) // step_s * step_s
+    return step_s, list(range(first, last, step_s))
+
+
+def _limits(row: QuotaPolicy, t: list[int], step_s: int) -> list[float | None]:
+    """The limit a second in the middle of each slot; ``None`` where it did not hold, or counts days or months."""
+    versions = list(
+        PolicyVersion.objects.filter(policy=row.name).order_by("number").values_list("settings", "made_at")[:500]
+    )
+    begun = [(epoch_ms(made), settings) for settings, made in versions]
+    found: list[float | None] = []
+    for second in t:
+        at_ms = second * 1000
+        held = [settings for began, settings in begun if began <= at_ms + step_s * 500]
+        found.append(_limit_at(held[-1], at_ms) if held else None)
+    return found
+
+
+def _limit_at(settings: Mapping[str, Any], at_ms: int) -> float | None:
+    if settings.get("period"):
+        return None
+    override = override_at(read_overrides(settings.get("overrides", ""), settings.get("zone", "UTC")), at_ms)
+    return float(override.limit if override else settings["limit"])
+
+
+def _marks(who: Actor, chosen: TimeRange, row: QuotaPolicy) -> list[dict[str, Any]]:
+    if not visible_scopes(who, AUDIT_READ):
+        return []
+    entries = visible(who).filter(
+        about(row.subject),
+        at__gte=to_datetime(chosen.start_ms),
+        at__lt=to_datetime(chosen.end_ms),
+        action__in=MARKED,
+    )
+    return [
+        {"t": epoch_ms(entry.at) // 1000, "label": _label(entry)} for entry in entries.order_by("-seq")[:MOST_MARKS]
+    ]
+
+
+def _label(entry: AuditEntry) -> str:
+    before, after = entry.before or {}, entry.after or {}
+    if before and after and before.get("limit") != after.get("limit"):
+        return f"limit {num(before.get('limit'))} → {num(after.get('limit'))} by {entry.actor}"
+    return f"{MARKED.get(entry.action, entry.action)} by {entry.actor}"

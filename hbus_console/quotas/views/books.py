@@ -1,0 +1,102 @@
+"""The versions of all policies and plans together: what each changed, and going back to one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_GET, require_POST
+
+from engine.core.errors import BadInput, NotThere
+from engine.core.numbers import whole
+from hbus_console.access.acts import VIEW
+from hbus_console.access.permissions import SOMEWHERE, allows
+from hbus_console.access.web import actor, console_view
+from hbus_console.audit.feature import AUDIT_READ
+from hbus_console.audit.models import AuditEntry
+from hbus_console.audit.telling import tell
+from hbus_console.quotas.feature import QUOTA_EDIT, QUOTA_PLAN
+from hbus_console.quotas.models import QuotaBook
+from hbus_console.quotas.services.rolling_back import Difference, difference, roll_back
+from hbus_console.quotas.views.policy import difference as settings_difference
+from hbus_console.ui.pages import refuse_act, tell_done
+
+#: Versions of one page.
+LISTED = 50
+
+
+@require_GET
+@console_view(VIEW, resource=SOMEWHERE)
+def books(request: HttpRequest) -> HttpResponse:
+    who, before = actor(request), whole(request.GET.get("cursor", ""))
+    newest = QuotaBook.objects.first()
+    found = QuotaBook.objects.all() if before is None else QuotaBook.objects.filter(number__lt=before)
+    rows = list(found[: LISTED + 1])
+    entries = AuditEntry.objects.in_bulk([row.audit_seq for row in rows], field_name="seq")
+    context = {
+        "nav": "quotas",
+        "newest": newest,
+        "rows": [
+            {"book": row, "told": tell(entries[row.audit_seq]) if row.audit_seq in entries else None}
+            for row in rows[:LISTED]
+        ],
+        "next_cursor": rows[LISTED - 1].number if len(rows) > LISTED else "",
+        "may_audit": allows(who, AUDIT_READ),
+    }
+    return render(request, "quotas/books.html", context)
+
+
+@require_GET
+@console_view(VIEW, resource=SOMEWHERE)
+def book(request: HttpRequest, book: int) -> HttpResponse:
+    """What that version changed, and what going back to it would change."""
+    who, row = actor(request), QuotaBook.objects.filter(number=book).first()
+    if row is None:
+        raise NotThere(f"There is no version {book} of the policies.", remedy="Look at the list of them.", field="book")
+    newest = QuotaBook.objects.first()
+    is_newest = newest is not None and newest.number == book
+    previous = QuotaBook.objects.filter(number__lt=book).first()
+    entry = AuditEntry.objects.filter(seq=row.audit_seq).first()
+    context = {
+        "nav": "quotas",
+        "book": row,
+        "newest": newest,
+        "is_newest": is_newest,
+        "told": tell(entry) if entry else None,
+        "changed": _told(difference(previous.number if previous else 0, book)),
+        "since": None if is_newest else _told(difference(None, book)),
+        "may_roll_back": allows(who, QUOTA_EDIT) and allows(who, QUOTA_PLAN),
+        "may_audit": allows(who, AUDIT_READ),
+    }
+    return render(request, "quotas/book.html", context)
+
+
+@require_POST
+@console_view(VIEW, post=QUOTA_EDIT)
+def roll_back_to(request: HttpRequest, book: int) -> HttpResponse:
+    try:
+        made = roll_back(actor(request), book, request.POST.get("reason", ""))
+    except BadInput as refused:
+        return refuse_act(request, refused, "quotas:book", book)
+    tell_done(request, f"All policies and plans are what they were in version {book}; that is version {made}.")
+    return redirect("quotas:book", made)
+
+
+def _told(found: Difference) -> dict[str, Any]:
+    return {
+        "policies": [
+            {
+                "name": name,
+                "made": was is None,
+                "deleted": now is None,
+                "differs": settings_difference(was, now) if was is not None and now is not None else [],
+            }
+            for name, (was, now) in found.policies.items()
+        ],
+        "plans": [
+            {"tenant": tenant, "had": had or "no plan", "has": has or "no plan"}
+            for tenant, (had, has) in found.plans.items()
+        ],
+        "any": bool(found),
+    }

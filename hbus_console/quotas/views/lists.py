@@ -1,0 +1,144 @@
+"""All policies with what they do now, who is refused, and which node holds what."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_GET
+
+from engine.core.errors import BadInput
+from engine.quota.terms import Name
+from engine.quota.uses import Key
+from hbus_console.access.acts import VIEW
+from hbus_console.access.permissions import GLOBAL, SOMEWHERE, allows, visible_scopes
+from hbus_console.access.web import actor, console_view
+from hbus_console.quotas.feature import QUOTA_EDIT
+from hbus_console.quotas.models import QuotaPolicy
+from hbus_console.quotas.overrides import override_at, read_overrides
+from hbus_console.quotas.services.books import newest_book, plans_at
+from hbus_console.quotas.services.policies import policy
+from hbus_console.quotas.standing import LATE_MINUTES, PolicyNow, QuotasNow
+from hbus_console.quotas.tree import Branch, in_order
+from hbus_console.quotas.use_chart import chart_url, use_chart, used
+from hbus_console.quotas.wording import limit_words, together
+from hbus_console.teams.services import team_names
+from hbus_console.ui.pages import clock
+from hbus_console.ui.rows import NOBODY, Filters, owned, page_of, read_filters
+from hbus_console.ui.timerange import read_range, time_range
+
+#: Who is refused, and what nodes hold, are listed so far.
+MOST_THROTTLED, MOST_HOLDINGS = 8, 60
+
+
+@require_GET
+@console_view(VIEW, resource=SOMEWHERE)
+def quotas(request: HttpRequest) -> HttpResponse:
+    who, now_ms, wanted = actor(request), clock.now_ms(), read_filters(Filters, request.GET)
+    stand = QuotasNow(now_ms, visible_scopes(who, VIEW), newest_book())
+    every = list(QuotaPolicy.objects.select_related("team"))
+    branches = in_order(every, plans_at(None))
+    if wanted.narrowed:
+        kept = owned(QuotaPolicy.objects.filter(name__icontains=wanted.q), wanted.owner)
+        names = set(kept.values_list("name", flat=True))
+        branches = [branch for branch in branches if branch.policy.name in names]
+    page, more = page_of(branches, [each.policy.name for each in branches], request.GET.get("cursor", ""))
+    chosen, limiter = _chosen(request, stand, branches)
+    shared = chosen is not None and together(chosen.settings)
+    keys = stand.by_policy[chosen.policy.name].limiters if chosen and shared and not _named(request) else [limiter]
+    holdings = stand.holdings(key for key in keys if key)
+    drawn = _of_chart(request, shared, limiter)
+    asked, admitted = used(who, time_range(request), chosen.policy, drawn) if chosen else (0, 0)
+    context: dict[str, Any] = {
+        "nav": "quotas",
+        "any": bool(every),
+        "number": len(every),
+        "rows": [_row(branch, stand, chosen, now_ms) for branch in page],
+        "next_cursor": more,
+        "wanted": wanted,
+        "teams": team_names(),
+        "nobody": NOBODY,
+        "stand": stand,
+        "silent": len(stand.nodes) - len(stand.told),
+        "cut_off": [node for node in stand.told if node.cut_off],
+        "behind": [node for node in stand.told if not node.cut_off and node.report.version < stand.version],
+        "throttled": stand.throttled(MOST_THROTTLED),
+        "late_minutes": LATE_MINUTES,
+        "cut": len(stand.late) == stand.most,
+        "chosen": chosen,
+        "limiter": drawn,
+        "chart_url": chart_url(chosen.policy.name, drawn) if chosen else "",
+        "holdings": holdings[:MOST_HOLDINGS],
+        "more_holdings": max(0, len(holdings) - MOST_HOLDINGS),
+        "idle": len(stand.told) - len({each.node.name for each in holdings}),
+        "asked": asked,
+        "admitted_share": 100 * admitted / asked if asked else None,
+        "sees_all": GLOBAL in stand.scopes,
+        "may_edit": allows(who, QUOTA_EDIT),
+    }
+    return render(request, "quotas/list.html", context)
+
+
+@require_GET
+@console_view(VIEW, resource=SOMEWHERE)
+def chart(request: HttpRequest) -> JsonResponse:
+    """The data of the chart of ``?policy=``, or of one limiter of it; and the page's time range."""
+    name = request.GET.get("policy", "")
+    if not name:
+        raise BadInput("A chart needs a policy.", remedy="Give its name as policy.", field="policy")
+    return JsonResponse(use_chart(actor(request), read_range(request, clock), policy(name), _named(request)))
+
+
+def _named(request: HttpRequest) -> Key | None:
+    """The limiter in the address. Raises ``BadInput`` for what can be none."""
+    if not request.GET.get("service"):
+        return None
+    service, resource, tenant = (request.GET.get(part, "") for part in ("service", "resource", "tenant"))
+    Name(service, resource, tenant)
+    return service, resource, tenant
+
+
+def _chosen(request: HttpRequest, stand: QuotasNow, branches: list[Branch]) -> tuple[Branch | None, Key | None]:
+    """The policy whose chart is drawn and the limiter whose permits are told: those in the address, or else those that
+    have most to tell."""
+    by_name = {branch.policy.name: branch for branch in branches}
+    named, name = _named(request), request.GET.get("policy", "")
+    if named and not name:
+        name = next(iter(stand.policies_of(named)), "")
+    if name not in by_name:
+        known = stand.by_policy
+        nothing = PolicyNow()
+
+        def busy(policy: str) -> tuple[int, float, int]:
+            now = known.get(policy, nothing)
+            return now.refused, now.admitted_s, len(now.limiters)
+
+        name = max(by_name, key=busy, default="")
+    if name not in by_name:
+        return None, None
+    return by_name[name], named or stand.busiest(name)
+
+
+def _of_chart(request: HttpRequest, shared: bool, limiter: Key | None) -> Key | None:
+    """What the chart draws: of a limit that all share, all of them, unless one is named."""
+    return _named(request) if shared else limiter
+
+
+def _row(branch: Branch, stand: QuotasNow, chosen: Branch | None, now_ms: int) -> dict[str, Any]:
+    settings = branch.settings
+    override = override_at(read_overrides(settings["overrides"], settings["zone"]), now_ms)
+    holds = None
+    if override is not None:
+        burst = settings["burst"] * override.limit / settings["limit"] if settings["limit"] else settings["burst"]
+        holds = limit_words(
+            {**settings, "limit": override.limit, "burst": burst if override.burst is None else override.burst}
+        )
+    return {
+        "branch": branch,
+        "indent": min(branch.depth, 3),
+        "now": stand.by_policy.get(branch.policy.name),
+        "override": override,
+        "holds": holds,
+        "chosen": chosen is branch,
+    }

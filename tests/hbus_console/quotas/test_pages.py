@@ -1,0 +1,214 @@
+"""The pages of quotas: what they tell, to whom, and their acts."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from django.test import Client
+
+from engine.quota import Source
+from hbus_console.access.permissions import SYSTEM
+from hbus_console.accounts.models import User
+from hbus_console.quotas.models import QuotaPolicy, QuotaUse, TenantPlan
+from hbus_console.quotas.reports import LimiterReport, NodeReport, keep_report
+from hbus_console.quotas.services.books import newest_book
+from hbus_console.quotas.services.plans import set_plan
+from hbus_console.quotas.services.policies import change_policy
+from tests.hbus_console.access_world import person
+from tests.hbus_console.quotas.conftest import MakePolicy
+
+pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
+NOW_MS = round(time.time() * 1000)
+
+
+def _page(user: User) -> Client:
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+@pytest.fixture
+def page() -> Client:
+    return _page(person("ada", "admin"))
+
+
+def _text(client: Client, path: str) -> str:
+    answer = client.get(path)
+    assert answer.status_code == 200, answer.content[:500]
+    return " ".join(answer.content.decode().split())
+
+
+def _used(tenant: str, admitted: int, refused: int, resource: str = "hotels.rates", service: str = "publish") -> None:
+    minute = round(time.time()) // 60 * 60
+    QuotaUse.objects.create(
+        minute=minute, service=service, resource=resource, tenant=tenant, admitted=admitted, refused=refused
+    )
+
+
+def _told(node: str, version: int, limiter: LimiterReport, *, away_s: float = 0) -> None:
+    now_ms = round(time.time() * 1000)
+    away_ms = round(now_ms - away_s * 1000) if away_s else 0
+    keep_report(node, now_ms, NodeReport(version, away_ms, (limiter,)))
+
+
+def _permit(tenant: str, version: int, *, refused_s: float = 0.0, source: Source = Source.PERMIT) -> LimiterReport:
+    return LimiterReport(
+        "publish", "hotels.rates", tenant, source, 18, 50, 100, version, "p1", 25, 18, 4.1, 49.8, refused_s
+    )
+
+
+def test_an_empty_installation_says_what_a_policy_is(page: Client) -> None:
+    html = _text(page, "/quotas/")
+    assert "No policy yet" in html
+    assert "/quotas/new/" in html
+
+
+def test_policies_stand_beneath_what_they_narrow(page: Client, make_policy: MakePolicy) -> None:
+    make_policy("globetrek", 50, 100, service="publish", resource="hotels.*", tenant="globetrek")
+    make_policy("partner", 50, 100, plan="partner")
+    make_policy("everyone", 2000, 4000, whose="together")
+    set_plan(SYSTEM, "globetrek", "partner")
+    html = _text(page, "/quotas/")
+    places = [html.index(f'class="indent-{depth}"') for depth in (0, 1, 2)]
+    assert places == sorted(places)
+    assert "2,000/s · burst 4,000" in html
+    assert "publish · hotels.* · tenant globetrek" in html
+    assert ">together</span>" in html
+    assert "3 policies, version 4" in html
+
+
+def test_what_is_refused_is_told_at_the_nearest_policy_and_by_node(page: Client, make_policy: MakePolicy) -> None:
+    make_policy("everyone", 2000, 4000, whose="together")
+    make_policy("globetrek", 50, 100, tenant="globetrek")
+    _used("globetrek", 900, 212)
+    _told("web-1", 2, _permit("globetrek", 2, refused_s=3))
+    _told("web-2", 1, _permit("globetrek", 1, source=Source.FALLBACK), away_s=38)
+    html = _text(page, "/quotas/")
+    assert html.count('class="num hot-bad">212<') == 1
+    assert "version 2 on 1 of 2 nodes" in html
+    assert "web-2 is cut off 38" in html
+    assert "local fallback" in html
+    assert "18 of 25" in html
+    assert 'hot-warn" title="The newest is version 2">v1<' in html
+    assert "Throttled now" in html
+    assert "admitted <b>80.9 %</b> of 1,112 asked" in html
+
+
+def test_who_may_see_a_namespace_sees_its_uses_and_no_others(make_policy: MakePolicy) -> None:
+    make_policy("everyone", 2000, 4000)
+    _used("globetrek", 900, 212)
+    _used("insider", 5, 7, resource="payroll.paid")
+    _used("caller", 5, 8, resource="hotels.rates", service="api")
+    _told("web-1", 1, _permit("globetrek", 1, refused_s=3))
+    seen = _text(_page(person("narrow", "viewer", "hotels.*")), "/quotas/")
+    assert "globetrek" in seen
+    assert ">212<" in seen
+    other = _text(_page(person("other", "viewer", "payroll.*")), "/quotas/")
+    assert "globetrek" not in other
+    assert ">7<" in other
+    assert ">227<" in _text(_page(person("all", "viewer")), "/quotas/")
+
+
+def test_the_chart_tells_asked_admitted_and_the_limit_as_it_was(page: Client, make_policy: MakePolicy) -> None:
+    make_policy("globetrek", 40, 100, tenant="globetrek")
+    minute = round(time.time()) // 60 * 60 - 120
+    QuotaUse.objects.create(
+        minute=minute, service="publish", resource="hotels.rates", tenant="globetrek", admitted=3000, refused=600
+    )
+    change_policy(SYSTEM, "globetrek", {"limit": 50.0})
+    data = page.get("/quotas/chart/?policy=globetrek&range=1h").json()
+    asked, admitted = data["series"][0], data["series"][1]
+    place = data["t"].index(minute)
+    assert (asked["values"][place], admitted["values"][place]) == (60, 50)
+    assert "limit 40 → 50 by system" in {mark["label"] for mark in data["marks"]}
+    assert page.get("/quotas/chart/").status_code == 400
+    assert page.get("/quotas/chart/?policy=nobody").status_code == 404
+
+
+def test_a_limit_a_day_has_no_line_a_second(page: Client, make_policy: MakePolicy) -> None:
+    make_policy("daily", 10_000, period="day")
+    data = page.get("/quotas/chart/?policy=daily&range=1h").json()
+    assert [series["name"] for series in data["series"]] == ["asked", "admitted"]
+    assert "10,000 a day" in _text(page, "/quotas/")
+
+
+def test_a_policy_is_made_changed_tried_promoted_restored_and_deleted(page: Client, make_policy: MakePolicy) -> None:
+    make_policy("first", 1, 1)
+    form = {"name": "partners", "owner": "Reservations", "limit": "50", "burst": "", "plan": "partner", "whose": "each"}
+    form |= {
+        "on_loss": "fallback",
+        "fallback_percent": "10",
+        "canary_percent": "0",
+        "canary_limit": "0",
+        "canary_burst": "0",
+    }
+    refused = page.post("/quotas/new/", {**form, "limit": "many"})
+    assert refused.status_code == 422
+    assert 'id="e-limit"' in refused.content.decode()
+    assert page.post("/quotas/new/", form).headers["Location"] == "/quotas/policies/partners/"
+    assert QuotaPolicy.objects.get(name="partners").burst == 50
+    changed = {
+        **form,
+        "burst": "50",
+        "revision": "1",
+        "canary_percent": "20",
+        "canary_limit": "80",
+        "canary_burst": "90",
+    }
+    assert page.post("/quotas/policies/partners/settings/", changed).status_code == 302
+    html = _text(page, "/quotas/policies/partners/")
+    assert "80/s · burst 90 in place of 50/s · burst 50" in html
+    assert "so many percent of the tenants <del>0</del> <ins>20</ins>" in html
+    assert page.post("/quotas/policies/partners/settings/", changed).status_code == 422, "it was changed meanwhile"
+    page.post("/quotas/policies/partners/promote/", {"reason": "it did well"})
+    assert QuotaPolicy.objects.get(name="partners").limit == 80
+    page.post("/quotas/policies/partners/versions/1/restore/", {"reason": "it did not"})
+    assert QuotaPolicy.objects.get(name="partners").limit == 50
+    page.post("/quotas/policies/partners/delete/", {"typed_name": "other", "reason": "no more"})
+    assert QuotaPolicy.objects.filter(name="partners").exists()
+    page.post("/quotas/policies/partners/delete/", {"typed_name": "partners", "reason": "no more"})
+    assert not QuotaPolicy.objects.filter(name="partners").exists()
+
+
+def test_the_page_of_a_policy_says_which_override_holds(page: Client, make_policy: MakePolicy) -> None:
+    make_policy("sale", 50, 100, overrides="2020-01-01T00:00..2040-01-01T00:00 120 burst 400 black friday")
+    assert "holds now" in _text(page, "/quotas/policies/sale/")
+    html = _text(page, "/quotas/")
+    assert "120/s · burst 400" in html
+    assert "black friday" in html
+
+
+def test_plans_are_listed_found_and_set(page: Client, make_policy: MakePolicy) -> None:
+    make_policy("partner", 50, 100, plan="partner")
+    page.post("/quotas/plans/set/", {"tenant": "globetrek", "plan": "partner"})
+    assert TenantPlan.objects.get(until__isnull=True).plan == "partner"
+    html = _text(page, "/quotas/plans/")
+    assert "globetrek" in html
+    assert "1 tenant has a plan" in html
+    assert "No tenant fits" in _text(page, "/quotas/plans/?q=nobody")
+    assert "globetrek" in _text(page, "/search/?q=globe")
+    assert "/quotas/policies/partner/" in _text(page, "/search/?q=partn")
+
+
+def test_a_version_tells_what_it_changed_and_is_gone_back_to(page: Client, make_policy: MakePolicy) -> None:
+    make_policy("partner", 50, 100)
+    change_policy(SYSTEM, "partner", {"limit": 80.0})
+    assert "Version 2" in _text(page, "/quotas/versions/")
+    assert "Limit <del>50</del> <ins>80</ins>" in _text(page, "/quotas/versions/2/")
+    assert "Limit <del>80</del> <ins>50</ins>" in _text(page, "/quotas/versions/1/")
+    answer = page.post("/quotas/versions/1/roll-back/", {"reason": "too much"})
+    assert answer.headers["Location"] == "/quotas/versions/3/"
+    assert QuotaPolicy.objects.get().limit == 50
+    assert page.get("/quotas/versions/9/").status_code == 404
+
+
+def test_what_needs_a_person_is_told_to_who_sees_everything(page: Client, make_policy: MakePolicy) -> None:
+    make_policy("orphan", 50, 100)
+    QuotaPolicy.objects.update(team=None)
+    _told("web-2", 1, _permit("globetrek", 1, source=Source.FALLBACK), away_s=38)
+    html = _text(page, "/")
+    assert "web-2 is cut off from the quota control plane" in html
+    assert "Quota policy orphan has no owner" in html
+    assert "orphan" not in _text(_page(person("narrow", "viewer", "hotels.*")), "/")
+    assert newest_book() is not None
