@@ -14,7 +14,7 @@ import json
 from hbus_console.jobs.models import JobRun, LogPiece
 print(json.dumps([
     {"id": run.pk, "job": run.job, "kind": run.kind, "part": run.part, "slot": run.slot, "state": run.state,
-     "reason": run.reason, "node": run.node,
+     "reason": run.reason, "why": run.asked_why, "node": run.node,
      "log": "".join(LogPiece.objects.filter(run=run.pk).order_by("seq").values_list("text", flat=True))}
     for run in JobRun.objects.order_by("pk")
 ]))

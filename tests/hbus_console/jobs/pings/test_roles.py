@@ -57,7 +57,7 @@ def test_pings_are_booked_with_what_they_send_and_silence_is_missed(installation
     assert pinged(f"{address}/nothing")[0] == 404
     found = until(installation, lambda runs: any(run["state"] == "abandoned" for run in runs))
     (done,) = [run for run in found if run["state"] == "done"]
-    assert (done["job"], done["kind"]) == ("heard", "schedule")
+    assert (done["job"], done["kind"]) == ("heard", "schedule"), done["why"]
     assert "exit code 0 from 127.0.0.1\na line of a long log\n" in done["log"]
     assert done["log"].endswith(f"… the rest was cut: of {len(body):,} bytes the first 65,536 bytes are kept\n")
     assert {run["job"] for run in found if run["state"] == "abandoned"} == {"silent"}
