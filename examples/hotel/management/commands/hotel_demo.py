@@ -1,4 +1,4 @@
-"""``manage.py hotel_demo`` (``make demo``): bookings flow, one message dies as it should, and a night passes."""
+"""``manage.py hotel_demo`` (``make demo``): bookings flow, one message dies, a night passes, and partners search."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ from contextlib import contextmanager
 from typing import Any
 
 import msgspec
+from django.conf import settings
 from django.core.management.base import BaseCommand
 from django.utils import timezone
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from examples.hotel import demo, feeds, night
+from examples.hotel import demo, feeds, night, searching
 from examples.hotel.installation import console_url, installation
+from examples.hotel.management.commands import hotel_search
 from examples.hotel.seed import seed
 from examples.hotel.slots import AT_NIGHT
 from hbus_console.access.command_line import command_line_actor
@@ -26,6 +28,8 @@ from hbus_console.command_needs import typed
 from hbus_console.database import keep_connections
 from hbus_console.wiring import store
 
+#: For how long the partners search, in seconds.
+SEARCH_S = 5.0
 #: Days of the hotel's time that pass in a second, unless told: three and a half years in half a minute.
 SPEED_DAYS = 15.0
 
@@ -54,23 +58,30 @@ class Command(BaseCommand):
             if seed(actor):
                 say("Teams, topics, subscriptions and jobs are made.")
             say(f"{len(feed.bookings):,} bookings from {feed.source}")
-            passed = None
+            passed, searched = None, None
             with _bars(quiet=options["json"]) as bars:
                 outcome = demo.run(feed, speed=0 if options["fast"] else options["speed"], progress=bars, stop=stop)
                 if not stop.is_set():
                     passed = night.play(
                         actor, timezone.now(), lambda share: bars("night", round(share * 100), 100), stop
                     )
+            if settings.HBUS_QUOTAS and not stop.is_set():
+                searching.seed_policies(actor)
+                searched = searching.play(feed, SEARCH_S, stop)
             store.close()
-        holds = outcome.holds and passed is not None and passed.holds
+        holds = outcome.holds and passed is not None and passed.holds and (searched is None or searched.holds)
         if options["json"]:
             answer = {**msgspec.structs.asdict(outcome), "equal": outcome.comparison.equal, "holds": holds}
+            answer["searches"] = searched and {**msgspec.structs.asdict(searched), "holds": searched.holds}
             answer["night"] = passed and {**msgspec.structs.asdict(passed), "holds": passed.holds}
             self.stdout.write(msgspec.json.encode(answer).decode())
         else:
             self._tell(outcome)
             if passed is not None:
                 self._tell_night(passed)
+            if searched is not None:
+                self.stdout.write("")
+                hotel_search.tell(searched, self.stdout.write)
         if stop.is_set():
             sys.exit(130)
         if not holds:
