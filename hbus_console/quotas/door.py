@@ -26,8 +26,9 @@ from hbus_console.quotas.services.books import newest_book
 from hbus_console.wiring import fact_log, quota, store
 from hbus_console.wiring.store import Closing, once
 
-#: Seconds between two tellings.
-TELL_S = 2.0
+#: Seconds between two tellings, and between two looks whether it goes by newer rules, which is told at once: who changed
+#: a limit wants to see that it holds.
+TELL_S, LOOK_S = 2.0, 0.25
 
 _log = logging.getLogger(__name__)
 
@@ -77,7 +78,7 @@ class QuotaDoor:
 
     def _run(self) -> None:
         while True:
-            ends = self._clock.wait(self._stop, TELL_S)
+            ends = self.wait()
             try:
                 close_old_connections()
                 self.tell()
@@ -87,6 +88,14 @@ class QuotaDoor:
             if ends:
                 connections.close_all()
                 return
+
+    def wait(self) -> bool:
+        """Until there is something to be told; whether it ends."""
+        told, due_at = self.node.version, self._clock.monotonic() + TELL_S
+        while not self._clock.wait(self._stop, LOOK_S):
+            if self.node.version != told or self._clock.monotonic() >= due_at:
+                return False
+        return True
 
 
 def door() -> QuotaDoor:

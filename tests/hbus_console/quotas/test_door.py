@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
+from engine.core.clock import ManualClock
 from engine.core.facts import MemoryFacts
 from engine.quota import Source
 from engine.quota.plane import ControlPlane
 from engine.quota.planes.memory import MemoryControlPlane
 from hbus_console.evidence.booking import Booking
-from hbus_console.quotas.door import QuotaDoor
+from hbus_console.quotas.door import TELL_S, QuotaDoor
 from hbus_console.quotas.models import QuotaUse
 from hbus_console.quotas.reports import read_reports
 from hbus_console.quotas.services.books import give, newest_book
@@ -121,3 +123,35 @@ def _book(facts: MemoryFacts) -> None:
     booking = Booking()
     booking.add(facts.batches)
     booking.write()
+
+
+class _Passing(ManualClock):
+    """Time passes as it is waited for."""
+
+    def __init__(self, meanwhile: Callable[[], object]) -> None:
+        super().__init__()
+        self._meanwhile = meanwhile
+
+    def wait(self, event: threading.Event, seconds: float) -> bool:
+        self._meanwhile()
+        self.advance(seconds)
+        return event.is_set()
+
+
+def test_newer_rules_are_told_at_once_and_all_else_every_two_seconds(
+    make_policy: MakePolicy, plane: ControlPlane, facts: MemoryFacts
+) -> None:
+    clock = _Passing(lambda: None)
+    made = QuotaDoor("here", plane, facts, clock=clock)
+    began = clock.monotonic()
+    assert made.wait() is False
+    assert clock.monotonic() - began == TELL_S
+    make_policy("everyone", 10)
+    _in_force(plane)
+    clock = _Passing(lambda: made.node.turn())
+    made = QuotaDoor("here", plane, facts, clock=clock)
+    began = clock.monotonic()
+    assert made.wait() is False
+    assert clock.monotonic() - began < 1
+    made.close()
+    assert made.wait() is True

@@ -194,7 +194,9 @@ def test_plans_are_listed_found_and_set(page: Client, make_policy: MakePolicy) -
 def test_a_version_tells_what_it_changed_and_is_gone_back_to(page: Client, make_policy: MakePolicy) -> None:
     make_policy("partner", 50, 100)
     change_policy(SYSTEM, "partner", {"limit": 80.0})
-    assert "Version 2" in _text(page, "/quotas/versions/")
+    listed = _text(page, "/quotas/versions/")
+    assert "system changed partner ·" in listed
+    assert "system created partner ·" in listed
     assert "Limit <del>50</del> <ins>80</ins>" in _text(page, "/quotas/versions/2/")
     assert "Limit <del>80</del> <ins>50</ins>" in _text(page, "/quotas/versions/1/")
     answer = page.post("/quotas/versions/1/roll-back/", {"reason": "too much"})
