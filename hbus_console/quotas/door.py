@@ -26,8 +26,8 @@ from hbus_console.quotas.services.books import newest_book
 from hbus_console.wiring import fact_log, quota, store
 from hbus_console.wiring.store import Closing, once
 
-#: Seconds between two tellings, and between two looks whether it goes by newer rules, which is told at once: who changed
-#: a limit wants to see that it holds.
+#: Seconds between two tellings, and between two looks whether it goes by newer rules, which is told at once: whoever
+#: changed a limit wants to see that it holds.
 TELL_S, LOOK_S = 2.0, 0.25
 
 _log = logging.getLogger(__name__)
