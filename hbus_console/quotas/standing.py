@@ -10,6 +10,7 @@ from functools import cached_property
 from django.db.models import F
 
 from engine.quota import Book, Source
+from engine.quota.protocol import LIFETIME_S, BucketLink
 from engine.quota.terms import Name
 from engine.quota.uses import Key, Used
 from hbus_console.evidence.totals import total
@@ -61,6 +62,11 @@ class HeldByNode:
     @property
     def of_permit(self) -> bool:
         return self.limiter.source is Source.PERMIT and self.limiter.granted > 0
+
+    @property
+    def age_s(self) -> float:
+        """Of the permit that is being spent."""
+        return max(0.0, LIFETIME_S - self.limiter.expires_s)
 
     @property
     def tokens(self) -> float | None:
@@ -180,6 +186,11 @@ class QuotasNow:
             names = (link.rule.removesuffix(TRIED) for link in terms.chain) if terms else ()
             self._rules[key, shadow] = tuple(dict.fromkeys(names))
         return self._rules[key, shadow]
+
+    def links(self, key: Key, policy: str = "") -> tuple[BucketLink, ...]:
+        """The buckets that a limiter takes its tokens from; with ``policy`` that of this policy alone."""
+        chain = self.book.resolve(Name(*key), self.now_ms).chain if self.book else ()
+        return tuple(link for link in chain if policy in ("", link.rule.removesuffix(TRIED)))
 
     @cached_property
     def by_policy(self) -> Mapping[str, PolicyNow]:

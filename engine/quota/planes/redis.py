@@ -26,7 +26,8 @@ from engine.core.scripts import Arg, ScriptFolder
 from engine.core.store.answered import answered
 from engine.quota import allocator
 from engine.quota.plane import KeptBook
-from engine.quota.protocol import LIFETIME_S, REFILL_S, Alloc, KeptRule, Want, spelt
+from engine.quota.planes.looking import SeenBucket, look_at
+from engine.quota.protocol import LIFETIME_S, REFILL_S, Alloc, BucketLink, KeptRule, Want, spelt
 
 _LUA = Path(__file__).parent.parent / "lua"
 #: In the order of ``want.lua``'s ARGV[3].
@@ -73,6 +74,10 @@ class RedisControlPlane:
         with answered():
             kept = self._client.get(f"{self._prefix}:book")
         return _book.decode(kept) if isinstance(kept, bytes) else None
+
+    def look(self, links: Sequence[BucketLink]) -> list[SeenBucket]:
+        """How buckets stand and who claims them, on the store's own clock; of rules that are not in force nothing."""
+        return look_at(self._client, self._prefix, links)
 
     def _keys(self, want: Want) -> list[str]:
         keys = [f"{self._prefix}:rules", f"{self._prefix}:memory", f"{self._prefix}:told:{want.limiter}@{want.node}"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
@@ -14,6 +15,7 @@ from engine.quota.uses import Key
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import GLOBAL, SOMEWHERE, allows, visible_scopes
 from hbus_console.access.web import actor, console_view
+from hbus_console.quotas.allocating import buckets
 from hbus_console.quotas.feature import QUOTA_EDIT
 from hbus_console.quotas.models import QuotaPolicy
 from hbus_console.quotas.overrides import override_at, read_overrides
@@ -50,6 +52,7 @@ def quotas(request: HttpRequest) -> HttpResponse:
     holdings = stand.holdings(key for key in keys if key)
     drawn = _of_chart(request, shared, limiter)
     asked, admitted = used(who, time_range(request), chosen.policy, drawn) if chosen else (0, 0)
+    links = stand.links(limiter, chosen.policy.name if shared and not drawn else "") if chosen and limiter else ()
     context: dict[str, Any] = {
         "nav": "quotas",
         "any": bool(every),
@@ -71,6 +74,8 @@ def quotas(request: HttpRequest) -> HttpResponse:
         "chart_url": chart_url(chosen.policy.name, drawn) if chosen else "",
         "holdings": holdings[:MOST_HOLDINGS],
         "more_holdings": max(0, len(holdings) - MOST_HOLDINGS),
+        "limited": bool(links) and settings.HBUS_QUOTAS,
+        "buckets": buckets(links, stand.scopes),
         "idle": len(stand.told) - len({each.node.name for each in holdings}),
         "asked": asked,
         "admitted_share": 100 * admitted / asked if asked else None,

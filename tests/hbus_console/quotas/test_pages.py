@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import pytest
 from django.test import Client
+from pytest_django import Settings
 
-from engine.quota import Source
+from engine.quota import QuotaNode, Source
 from hbus_console.access.permissions import SYSTEM
 from hbus_console.accounts.models import User
 from hbus_console.quotas.models import QuotaPolicy, QuotaUse, TenantPlan
@@ -15,6 +17,7 @@ from hbus_console.quotas.reports import LimiterReport, NodeReport, keep_report
 from hbus_console.quotas.services.books import newest_book
 from hbus_console.quotas.services.plans import set_plan
 from hbus_console.quotas.services.policies import change_policy
+from hbus_console.wiring import quota
 from tests.hbus_console.access_world import person
 from tests.hbus_console.quotas.conftest import MakePolicy
 
@@ -214,3 +217,23 @@ def test_what_needs_a_person_is_told_to_who_sees_everything(page: Client, make_p
     assert "Quota policy orphan has no owner" in html
     assert "orphan" not in _text(_page(person("narrow", "viewer", "hotels.*")), "/")
     assert newest_book() is not None
+
+
+def test_what_is_for_sale_is_told_with_who_claims_it(
+    page: Client, make_policy: MakePolicy, settings: Settings, committed: Callable[..., None]
+) -> None:
+    settings.HBUS_QUOTAS = True
+    committed(lambda: make_policy("everyone", 40, 80, service="publish", whose="together"))
+    committed(lambda: make_policy("globetrek", 50, 100, service="publish", tenant="globetrek"))
+    _used("globetrek", 900, 212)
+    node = QuotaNode("web-7", quota.control_plane(), book=newest_book())
+    assert node.limiter("publish", "hotels.rates", "globetrek").reserve(1, 0) is not None
+    node.turn()
+    html = _text(page, "/quotas/?policy=globetrek")
+    assert "What is for sale" in html
+    assert "of 100 tokens, and 50 more each second" in html
+    assert "of 80 tokens, and 40 more each second" in html
+    assert html.count('<th scope="row">web-7</th>') == 2
+    narrow = _text(_page(person("narrow", "viewer", "payroll.*")), "/quotas/?policy=everyone")
+    assert "web-7" not in narrow
+    node.stop()
