@@ -37,7 +37,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     """One limit, and whom it covers. Patterns have ``*`` for any text and ``?`` for one character."""
 
     id: Annotated[str, Meta(min_length=1, max_length=100)]
-    #: Tokens a second; with a period, tokens in each.
+    #: Tokens a second; with a calendar period tokens in each; *at once* no tokens but seats (:mod:`.seats`).
     limit: Annotated[float, Meta(ge=0, le=1e12)]
     burst: Annotated[float, Meta(ge=0, le=1e12)]
     service: Pattern = "*"
@@ -81,6 +81,11 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
             and fnmatchcase(name.service, self.service)
         )
 
+    @property
+    def by_calendar(self) -> bool:
+        """Whether it counts days or months."""
+        return self.period in _SECONDS
+
     def rank(self) -> tuple[bool, bool, int, int, int, bool, str]:
         """The greater, the more it is about somebody: a tenant before a plan before all, then the longer pattern."""
         by_name = not set("*?[") & set(self.tenant)
@@ -123,7 +128,8 @@ class Book(msgspec.Struct, frozen=True, kw_only=True):
         Of the rules that give each tenant its own bucket, the one that is most about this tenant; of those with a
         period likewise, for each kind of period. All that tenants share.
         """
-        covering = [rule for rule in self.rules if rule.covers(name, self.plans.get(name.tenant, ""))]
+        plan = self.plans.get(name.tenant, "")
+        covering = [rule for rule in self.rules if rule.period is not Period.AT_ONCE and rule.covers(name, plan)]
         own: dict[Period, Rule] = {}
         for rule in covering:
             if rule.whose is Whose.EACH and (rule.period not in own or own[rule.period].rank() < rule.rank()):
@@ -147,7 +153,9 @@ class Book(msgspec.Struct, frozen=True, kw_only=True):
 
     def kept(self) -> tuple[KeptBook, dict[str, KeptRule]]:
         """What is given to a control plane."""
-        return KeptBook(self.version, msgspec.json.encode(self)), {rule.id: rule.kept() for rule in self.rules}
+        return KeptBook(self.version, msgspec.json.encode(self)), {
+            rule.id: rule.kept() for rule in self.rules if rule.period is not Period.AT_ONCE
+        }
 
 
 _decoder = msgspec.json.Decoder(prepared(Book))

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from engine.quota.limiter import Limiter, LimiterStatus
+from engine.quota.seating import SeatRules
+from engine.quota.seats import FREE, Seated, SeatKeeper
 from engine.quota.terms import Terms
 from engine.quota.uses import Uses
 
@@ -52,8 +54,14 @@ class QuotaGate:
     """Thread-safe. Raises :class:`~engine.core.errors.BadInput` for a name that no limiter can have."""
 
     def __init__(
-        self, limiters: LimiterSource, uses: Uses, *, now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
+        self,
+        limiters: LimiterSource,
+        uses: Uses,
+        *,
+        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        seats: tuple[SeatKeeper, SeatRules] | None = None,
     ) -> None:
+        self._seats = seats
         self._limiters = limiters
         self._uses = uses
         self._now_ms = now_ms
@@ -74,6 +82,18 @@ class QuotaGate:
         shadowed = self._limiters.shadows and ok and not self._shadow(service, resource, tenant, n)
         self._uses.count((service, resource, tenant), n * ok, n * (waits and ok), n * (not ok), n * shadowed)
         return ADMITTED if ok else self._refusal(limiter, n)
+
+    def enter(self, service: str, resource: str, tenant: str) -> Seated:
+        """Take a seat of each rule that says how many may be at work at once, or none; leave it after the work."""
+        if self._seats is None:
+            return FREE
+        keeper, rules = self._seats
+        links = rules.links(service, resource, tenant)
+        if not links:
+            return FREE
+        seated = keeper.enter(links)
+        self._uses.count((service, resource, tenant), 0, 0, not seated.ok, seated.shadowed)
+        return seated
 
     def take_back(self, service: str, resource: str, tenant: str, n: int = 1) -> None:
         """Give back what was taken for an act that was not done after all."""

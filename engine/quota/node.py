@@ -15,7 +15,6 @@ from engine.quota.book import Book, read_book
 from engine.quota.distributed import DistributedLimiter
 from engine.quota.held import HeldLimiter
 from engine.quota.limiter import LimiterStatus
-from engine.quota.periods import Period
 from engine.quota.plane import ControlPlane, KeptBook
 from engine.quota.protocol import Alloc, Answer, Want
 from engine.quota.terms import Name, Terms
@@ -126,6 +125,11 @@ class QuotaNode:
         return self._shadows
 
     @property
+    def book(self) -> Book | None:
+        """The rules that its limiters are held to; ``None`` while it knows none."""
+        return self._book
+
+    @property
     def version(self) -> int:
         """The version of the rules that its limiters are held to; 0 while it knows none."""
         return 0 if self._book is None else self._book.version
@@ -220,7 +224,7 @@ class QuotaNode:
             _log.info("The quota control plane answers again.")
             self._changed(False)
             self._call_all()
-        elif self._book is not None and any(rule.period is not Period.NONE for rule in self._book.rules):
+        elif self._book is not None and any(rule.by_calendar for rule in self._book.rules):
             # Another day may have begun.
             self._give_terms()
 

@@ -11,6 +11,8 @@ class Period(StrEnum):
     NONE = ""
     DAY = "day"
     MONTH = "month"
+    #: It counts no time: so many may be at work at once.
+    AT_ONCE = "at once"
 
 
 def period_at(period: Period, zone: str, at_ms: int) -> tuple[int, int]:

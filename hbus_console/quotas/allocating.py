@@ -1,16 +1,21 @@
-"""What the control plane has for sale of a limiter's buckets, and who claims how much of it."""
+"""What the control plane has for sale of a limiter's buckets, who claims how much of it, and who is at work."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from urllib.parse import unquote
 
 from django.conf import settings
 
 from engine.core.errors import Unavailable
+from engine.quota import Book
 from engine.quota.planes.looking import SeenBucket, SeenClaim
 from engine.quota.protocol import BucketLink
+from engine.quota.seating import SeatRules
+from engine.quota.seats import SeatLink
+from engine.quota.uses import Key
 from hbus_console.quotas import door
 from hbus_console.quotas.sight import sees
 from hbus_console.quotas.standing import TRIED
@@ -18,6 +23,8 @@ from hbus_console.wiring import quota
 
 #: Claims of one bucket that a page lists.
 MOST_LISTED = 20
+#: Limiters among which those of a policy of seats are looked for.
+MOST_LOOKED_THROUGH = 500
 
 
 @dataclass(frozen=True)
@@ -64,6 +71,43 @@ def buckets(links: Sequence[BucketLink], scopes: tuple[str, ...]) -> list[Bucket
         # It is what the page says in its place.
         return None
     return [_seen_by(bucket, scopes) for bucket in found]
+
+
+@dataclass(frozen=True)
+class SeatsNow:
+    """Seats that one tenant has, or that all share, and who holds them now."""
+
+    link: SeatLink
+    by_node: Sequence[tuple[str, int]]
+
+    @property
+    def owner(self) -> str:
+        return unquote(self.link.owner)
+
+    @property
+    def taken(self) -> int:
+        return sum(count for _, count in self.by_node)
+
+
+def at_work(book: Book, keys: Iterable[Key], policy: str) -> list[SeatsNow] | None:
+    """Of a policy of seats: how many are taken, of tenants among ``keys``; ``None`` while the store does not answer."""
+    if not settings.HBUS_QUOTAS:
+        return None
+    rules, found = SeatRules(lambda: book), dict[str, SeatLink]()
+    for key in islice(keys, MOST_LOOKED_THROUGH):
+        for link in rules.links(*key):
+            if unquote(link.rule).removesuffix(TRIED) == policy:
+                found.setdefault(link.bucket, link)
+    try:
+        plane = quota.seat_plane()
+        seats = [
+            SeatsNow(link, sorted(plane.seen(link).items(), key=lambda each: (-each[1], each[0])))
+            for link in islice(found.values(), MOST_LISTED)
+        ]
+    except Unavailable:
+        # It is what the page says in its place.
+        return None
+    return sorted(seats, key=lambda each: (-each.taken, each.owner))
 
 
 def _seen_by(bucket: SeenBucket, scopes: tuple[str, ...]) -> BucketNow:

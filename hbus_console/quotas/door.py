@@ -20,6 +20,8 @@ from engine.quota.book import Book
 from engine.quota.facts import cut_off_fact
 from engine.quota.gate import QuotaGate
 from engine.quota.plane import ControlPlane
+from engine.quota.seating import SeatRules
+from engine.quota.seats import SeatKeeper, SeatPlane
 from engine.quota.uses import Uses, facts_of
 from hbus_console.quotas.reports import keep_report, report_of
 from hbus_console.quotas.services.books import newest_book
@@ -37,7 +39,14 @@ class QuotaDoor:
     """A node of the quotas with its gate, and what tells of it. :meth:`tell` is called by its own thread, or a test."""
 
     def __init__(
-        self, name: str, plane: ControlPlane, facts: Emitter, *, clock: Clock | None = None, book: Book | None = None
+        self,
+        name: str,
+        plane: ControlPlane,
+        facts: Emitter,
+        *,
+        clock: Clock | None = None,
+        book: Book | None = None,
+        seats: SeatPlane | None = None,
     ) -> None:
         self._clock = clock or SystemClock()
         self._facts = facts
@@ -45,7 +54,9 @@ class QuotaDoor:
         self._uses = Uses()
         self._away_ms = 0
         self.node = QuotaNode(name, plane, clock=self._clock, book=book, changed=self._changed)
-        self.gate = QuotaGate(self.node, self._uses, now_ms=self._clock.now_ms)
+        self._keeper = None if seats is None else SeatKeeper(name, seats, clock=self._clock)
+        seating = None if self._keeper is None else (self._keeper, SeatRules(lambda: self.node.book))
+        self.gate = QuotaGate(self.node, self._uses, now_ms=self._clock.now_ms, seats=seating)
         self._told_at = self._clock.monotonic()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -53,6 +64,8 @@ class QuotaDoor:
     def open(self) -> None:
         """Begin to carry and to tell, each in a thread of its own."""
         self.node.start()
+        if self._keeper is not None:
+            self._keeper.start()
         self._thread = threading.Thread(target=self._run, name="quota-report", daemon=True)
         self._thread.start()
 
@@ -61,6 +74,8 @@ class QuotaDoor:
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
+        if self._keeper is not None:
+            self._keeper.stop()
         self.node.stop()
 
     def tell(self) -> None:
@@ -115,6 +130,6 @@ def _open() -> QuotaDoor:
         # The control plane has it too.
         _log.warning("the quota policies cannot be read from the database: %s", error)
         book = None
-    made = QuotaDoor(store.node_name(), quota.control_plane(), fact_log.emitter(), book=book)
+    made = QuotaDoor(store.node_name(), quota.control_plane(), fact_log.emitter(), book=book, seats=quota.seat_plane())
     made.open()
     return made

@@ -41,11 +41,11 @@ class QuotaPolicy(models.Model):
     whose = models.CharField(
         max_length=8, choices=[(each.value, each.value) for each in Whose], default=Whose.EACH.value
     )
-    #: Tokens a second, or with a period in each of these.
+    #: Tokens a second, in each period, or seats at once.
     limit = models.FloatField()
     burst = models.FloatField()
     period = models.CharField(
-        max_length=5, blank=True, choices=[(each.value, each.value) for each in Period], default=Period.NONE.value
+        max_length=10, blank=True, choices=[(each.value, each.value) for each in Period], default=Period.NONE.value
     )
     zone = models.CharField(max_length=64, default="UTC")
     on_loss = models.CharField(

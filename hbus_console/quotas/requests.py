@@ -1,4 +1,5 @@
-"""Limits of requests: of programs at the API (service ``api``) and of people on pages (service ``console``).
+"""Limits of requests, of how many and of how many at once: of programs at the API (service ``api``), and of people on
+pages (service ``console``).
 
 The tenant is who is signed in, as the session or token proves it; never a header. Who is nobody is refused by what
 guards pages and endpoints, and takes no tokens. The resource is the method with the name of the route: ``POST topics``.
@@ -10,6 +11,7 @@ from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
@@ -18,11 +20,14 @@ from rest_framework.throttling import BaseThrottle
 
 from engine.core.errors import QuotaExceeded
 from engine.quota.headers import HeaderForm, rate_limit_headers
+from engine.quota.seats import Seated
 from hbus_console.access.permissions import Actor
 from hbus_console.access.web import actor, refuse
 from hbus_console.quotas import door
 
 API, CONSOLE = "api", "console"
+#: Nobody knows when a seat is left: who found none may ask again so soon, in seconds.
+SEAT_AGAIN_S = 1.0
 
 
 class Charge(NamedTuple):
@@ -53,6 +58,9 @@ class QuotaMiddleware:
         charged: Charge | None = getattr(request, "quota_charge", None)
         if charged is not None:
             _after(charged, response)
+        seated: Seated | None = getattr(request, "quota_seat", None)
+        if seated is not None:
+            leave_after(seated, response)
         return response
 
     def process_view(
@@ -80,8 +88,16 @@ def charge(request: HttpRequest, service: str, who: Actor) -> None:
     if not cost:
         return
     taken = Charge(service, f"{request.method} {match.view_name.removeprefix('v1:')}", who.name, cost)
+    seated = here.gate.enter(*taken[:3])
+    if not seated.ok:
+        raise QuotaExceeded(
+            f"As many requests of this kind as may be are being answered for {who.name}.",
+            again_s=SEAT_AGAIN_S,
+            policies=(unquote(seated.refused),),
+        )
     admission = here.gate.admit(*taken)
     request.quota_charge = taken  # type: ignore[attr-defined]
+    request.quota_seat = seated  # type: ignore[attr-defined]
     if not admission.ok:
         raise QuotaExceeded(
             f"{who.name} may send no more requests of this kind for now.",
@@ -104,6 +120,22 @@ def _after(charged: Charge, response: HttpResponse) -> None:
     form = HeaderForm(settings.HBUS_RATELIMIT_HEADERS)
     for header, value in rate_limit_headers(told.status, told.policies[0], again_s, form).items():
         response.headers.setdefault(header, value)
+
+
+def leave_after(seated: Seated, response: HttpResponse) -> None:
+    """A stream is being answered until it is closed."""
+    if not response.streaming:
+        seated.leave()
+        return
+    close = response.close
+
+    def close_and_leave() -> None:
+        try:
+            close()
+        finally:
+            seated.leave()
+
+    response.close = close_and_leave  # type: ignore[method-assign]
 
 
 @lru_cache(maxsize=1_000)

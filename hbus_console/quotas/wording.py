@@ -9,7 +9,12 @@ from engine.quota import OnLoss, Period, Source, Whose
 from hbus_console.ui.formats import num
 
 #: Behind a number.
-PER = {Period.NONE.value: "/s", Period.DAY.value: " a day", Period.MONTH.value: " a month"}
+PER = {
+    Period.NONE.value: "/s",
+    Period.DAY.value: " a day",
+    Period.MONTH.value: " a month",
+    Period.AT_ONCE.value: " at once",
+}
 ON_LOSS = {
     OnLoss.FALLBACK.value: "each node lets its part of the fallback share through",
     OnLoss.OPEN.value: "everything passes",
@@ -27,7 +32,7 @@ SOURCES = {
 
 
 def limit_words(settings: Mapping[str, Any]) -> str:
-    """``2,000/s · burst 4,000``, or ``10,000 a day``."""
+    """``2,000/s · burst 4,000``, ``10,000 a day``, or ``20 at once``."""
     return amount_words(settings["limit"], settings["burst"], settings["period"])
 
 

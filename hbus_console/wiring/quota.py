@@ -8,6 +8,7 @@ from django.conf import settings
 from engine.core.store import open_client
 from engine.quota.planes.grants import GrantMemory
 from engine.quota.planes.redis import RedisControlPlane
+from engine.quota.planes.seats import RedisSeatPlane
 from hbus_console.wiring import store
 from hbus_console.wiring.store import Closing, once
 
@@ -18,6 +19,11 @@ ANSWER_S = 1.0
 def control_plane() -> RedisControlPlane:
     """The process's control plane. Thread-safe."""
     return once("quota plane", lambda: RedisControlPlane(_client(), settings.HBUS_PREFIX))
+
+
+def seat_plane() -> RedisSeatPlane:
+    """Where the seats are of those who work at once. Thread-safe."""
+    return once("quota seats", lambda: RedisSeatPlane(_client(), settings.HBUS_PREFIX))
 
 
 def grants() -> GrantMemory:

@@ -75,7 +75,7 @@ class Migration(migrations.Migration):
                 ('whose', models.CharField(choices=[('each', 'each'), ('together', 'together')], default='each', max_length=8)),
                 ('limit', models.FloatField()),
                 ('burst', models.FloatField()),
-                ('period', models.CharField(blank=True, choices=[('', ''), ('day', 'day'), ('month', 'month')], default='', max_length=5)),
+                ('period', models.CharField(blank=True, choices=[('', ''), ('day', 'day'), ('month', 'month'), ('at once', 'at once')], default='', max_length=10)),
                 ('zone', models.CharField(default='UTC', max_length=64)),
                 ('on_loss', models.CharField(choices=[('fallback', 'fallback'), ('open', 'open'), ('closed', 'closed')], default='fallback', max_length=8)),
                 ('fallback_percent', models.PositiveIntegerField(default=10)),

@@ -73,7 +73,12 @@ class PolicyDraft:
     owner: Annotated[str, Owner(act=QUOTA_EDIT)]
     limit: Annotated[
         float,
-        Number(label="Limit", help="A second, or in each period. 0 lets nothing through.", act=QUOTA_EDIT, part=AMOUNT),
+        Number(
+            label="Limit",
+            help="A second, a period, or at once. 0 lets nothing through.",
+            act=QUOTA_EDIT,
+            part=AMOUNT,
+        ),
     ]
     burst: Annotated[
         float,
@@ -91,6 +96,7 @@ class PolicyDraft:
                 Period.NONE.value: "each second",
                 Period.DAY.value: "each calendar day",
                 Period.MONTH.value: "each calendar month",
+                Period.AT_ONCE.value: "those who are served at the same moment",
             },
             label="The limit is for",
             act=QUOTA_EDIT,
@@ -236,6 +242,12 @@ def checked(values: Mapping[str, Any]) -> dict[str, Any]:
     clean = SETTINGS.checked(values)
     if clean["period"] == Period.NONE:
         _refuse_nothing_at_once(clean, "limit", "burst")
+    if clean["period"] == Period.AT_ONCE and clean["limit"] % 1:
+        raise BadInput(
+            f"{clean['limit']:g} cannot be served at the same moment: nobody is served by half.",
+            remedy="Write a whole number.",
+            field="limit",
+        )
     if clean["canary_percent"]:
         if clean["whose"] == Whose.TOGETHER:
             raise BadInput(

@@ -10,12 +10,13 @@ from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
 from engine.core.errors import BadInput
+from engine.quota import Period
 from engine.quota.terms import Name
 from engine.quota.uses import Key
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import GLOBAL, SOMEWHERE, allows, visible_scopes
 from hbus_console.access.web import actor, console_view
-from hbus_console.quotas.allocating import buckets
+from hbus_console.quotas.allocating import SeatsNow, at_work, buckets
 from hbus_console.quotas.feature import QUOTA_EDIT
 from hbus_console.quotas.models import QuotaPolicy
 from hbus_console.quotas.overrides import override_at, read_overrides
@@ -76,6 +77,8 @@ def quotas(request: HttpRequest) -> HttpResponse:
         "more_holdings": max(0, len(holdings) - MOST_HOLDINGS),
         "limited": bool(links) and settings.HBUS_QUOTAS,
         "buckets": buckets(links, stand.scopes),
+        "of_seats": chosen is not None and chosen.policy.period == Period.AT_ONCE,
+        "seats": _seats(stand, chosen),
         "idle": len(stand.told) - len({each.node.name for each in holdings}),
         "asked": asked,
         "admitted_share": 100 * admitted / asked if asked else None,
@@ -93,6 +96,13 @@ def chart(request: HttpRequest) -> JsonResponse:
     if not name:
         raise BadInput("A chart needs a policy.", remedy="Give its name as policy.", field="policy")
     return JsonResponse(use_chart(actor(request), read_range(request, clock), policy(name), _named(request)))
+
+
+def _seats(stand: QuotasNow, chosen: Branch | None) -> list[SeatsNow] | None:
+    """Who is at work under a policy that says how many may at once."""
+    if chosen is None or stand.book is None or chosen.policy.period != Period.AT_ONCE:
+        return None
+    return at_work(stand.book, dict.fromkeys([*stand.late, *stand.rates]), chosen.policy.name)
 
 
 def _named(request: HttpRequest) -> Key | None:

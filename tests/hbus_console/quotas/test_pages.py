@@ -9,7 +9,10 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
+from engine.core.errors import BadInput
 from engine.quota import QuotaNode, Source
+from engine.quota.seating import SeatRules
+from engine.quota.seats import SeatKeeper
 from hbus_console.access.permissions import SYSTEM
 from hbus_console.accounts.models import User
 from hbus_console.quotas.models import QuotaPolicy, QuotaUse, TenantPlan
@@ -237,3 +240,26 @@ def test_what_is_for_sale_is_told_with_who_claims_it(
     narrow = _text(_page(person("narrow", "viewer", "payroll.*")), "/quotas/?policy=everyone")
     assert "web-7" not in narrow
     node.stop()
+
+
+def test_a_policy_of_seats_shows_who_is_at_work(
+    page: Client, make_policy: MakePolicy, settings: Settings, committed: Callable[..., None]
+) -> None:
+    settings.HBUS_QUOTAS = True
+    committed(lambda: make_policy("uploads", 3, service="publish", period="at once"))
+    assert "3 at once" in _text(page, "/quotas/")
+    assert "Nobody has asked for a seat of late" in _text(page, "/quotas/?policy=uploads")
+    _used("globetrek", 900, 212)
+    keeper = SeatKeeper("web-7", quota.seat_plane())
+    links = SeatRules(newest_book).links("publish", "hotels.rates", "globetrek")
+    seats = [keeper.enter(links) for _ in range(3)]
+    html = _text(page, "/quotas/?policy=uploads")
+    assert '<th scope="row">globetrek</th> <td class="num hot-warn">3</td><td class="num">3</td>' in html
+    assert "web-7 3" in html
+    seats[0].leave()
+    assert '<td class="num ">2</td>' in _text(page, "/quotas/?policy=uploads")
+
+
+def test_nobody_is_served_by_half(page: Client, make_policy: MakePolicy) -> None:
+    with pytest.raises(BadInput, match="by half"):
+        make_policy("uploads", 2.5, service="publish", period="at once")

@@ -6,15 +6,19 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
+from django.http import StreamingHttpResponse
 from django.test import Client
 from pytest_django import Settings
 
 from engine.core.facts import MemoryFacts
 from engine.quota.planes.memory import MemoryControlPlane
+from engine.quota.seating import SeatRules
 from hbus_console.access.acts import Role
 from hbus_console.quotas import door as doors
 from hbus_console.quotas.door import QuotaDoor
+from hbus_console.quotas.requests import leave_after
 from hbus_console.quotas.services.books import give, newest_book
+from hbus_console.wiring import quota
 from tests.hbus_console.quotas.conftest import MakePolicy
 from tests.hbus_console.topics.conftest import Caller
 
@@ -31,7 +35,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], QuotaDoor]]
         plane = MemoryControlPlane(now=lambda: next(moments, 1e6 + time.monotonic()))
         if (book := newest_book()) is not None:
             give(plane, book)
-        made.append(QuotaDoor("web", plane, MemoryFacts()))
+        made.append(QuotaDoor("web", plane, MemoryFacts(), seats=quota.seat_plane()))
         made[0].node.start()
         monkeypatch.setattr(doors, "present", lambda: made[0])
         return made[0]
@@ -122,3 +126,37 @@ def test_without_a_policy_nothing_is_told(opened: Callable[[], QuotaDoor], calli
     answer = calling(Role.VIEWER)("get", "topics")
     assert answer.status_code == 200
     assert "RateLimit" not in answer
+
+
+def test_so_many_requests_are_answered_at_once_and_a_stream_until_it_is_closed(
+    make_policy: MakePolicy, opened: Callable[[], QuotaDoor], calling: Callable[..., Caller]
+) -> None:
+    make_policy("two-at-once", 2, service="api", period="at once")
+    gate, call, seats = opened().gate, calling(Role.VIEWER), quota.seat_plane()
+    who = ("api", "GET topics", "p-viewer-1/test")
+    (link,) = SeatRules(newest_book).links(*who)
+    assert [call("get", "topics").status_code for _ in range(4)] == [200] * 4, "who was answered has left"
+    assert not seats.seen(link)
+    held = [gate.enter(*who) for _ in range(2)]
+    refused = call("get", "topics")
+    assert (refused.status_code, refused["Retry-After"]) == (429, "1")
+    assert refused.json()["violated-policies"] == ["two-at-once"]
+    held[0].leave()
+    assert call("get", "topics").status_code == 200
+    stream = StreamingHttpResponse(iter([b"a", b"b"]))
+    leave_after(gate.enter(*who), stream)
+    assert seats.seen(link).total() == 2
+    stream.close()
+    assert seats.seen(link).total() == 1
+
+
+def test_who_is_over_the_rate_takes_no_seat(
+    make_policy: MakePolicy, opened: Callable[[], QuotaDoor], calling: Callable[..., Caller]
+) -> None:
+    make_policy("one-at-once", 1, service="api", period="at once")
+    make_policy("nothing", 0, 0, service="api", resource="GET topics")
+    opened()
+    call = calling(Role.VIEWER)
+    assert [call("get", "topics").json()["violated-policies"] for _ in range(2)] == [["nothing"]] * 2
+    (link,) = SeatRules(newest_book).links("api", "GET topics", "p-viewer-1/test")
+    assert not quota.seat_plane().seen(link)

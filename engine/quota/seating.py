@@ -1,0 +1,64 @@
+"""Which seats a piece of work needs, by the rules of a book whose period is *at once*."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from engine.quota.book import Book, Rule, Whose
+from engine.quota.periods import Period
+from engine.quota.protocol import MOST_LINKS, spelt
+from engine.quota.seats import SeatLink
+from engine.quota.terms import Name
+
+#: Names whose seats are remembered: looking them up costs each rule a comparison.
+MOST_REMEMBERED = 10_000
+
+
+class SeatRules:
+    """By the book that is in force whenever it is asked. Thread-safe."""
+
+    def __init__(self, book: Callable[[], Book | None]) -> None:
+        self._book = book
+        self._known: tuple[Book | None, bool, dict[tuple[str, str, str], tuple[SeatLink, ...]]] = (None, False, {})
+
+    def links(self, service: str, resource: str, tenant: str) -> tuple[SeatLink, ...]:
+        """Of the rules that give each tenant seats of its own the one that is most about this tenant, and all that
+        tenants share; those that only count likewise. Raises :class:`~engine.core.errors.BadInput` for what can be no
+        name.
+        """
+        book = self._book()
+        known, any_seats, links = self._known
+        if book is not known:
+            any_seats, links = book is not None and any(_of_seats(rule) for rule in book.rules), {}
+            self._known = book, any_seats, links
+        if book is None or not any_seats:
+            return ()
+        key = service, resource, tenant
+        found = links.get(key)
+        if found is None:
+            if len(links) >= MOST_REMEMBERED:
+                links.clear()
+            found = links[key] = _links(book, Name(*key))
+        return found
+
+
+def _of_seats(rule: Rule) -> bool:
+    return rule.period is Period.AT_ONCE
+
+
+def _links(book: Book, name: Name) -> tuple[SeatLink, ...]:
+    plan = book.plans.get(name.tenant, "")
+    found: list[SeatLink] = []
+    for shadow in (False, True):
+        asked = Name(name.service, name.resource, name.tenant, shadow=shadow)
+        covering = [rule for rule in book.rules if _of_seats(rule) and rule.covers(asked, plan)]
+        own = max((rule for rule in covering if rule.whose is Whose.EACH), key=Rule.rank, default=None)
+        chosen = [*([own] if own else []), *(rule for rule in covering if rule.whose is Whose.TOGETHER)]
+        found += [_link(rule, name, book.nodes) for rule in chosen[:MOST_LINKS]]
+    return tuple(found)
+
+
+def _link(rule: Rule, name: Name, nodes: int) -> SeatLink:
+    owner = "" if rule.whose is Whose.TOGETHER else spelt(name.tenant)
+    alone = max(1, int(rule.limit * rule.fallback / nodes))
+    return SeatLink(spelt(rule.id), owner, int(rule.limit), rule.on_loss, alone, rule.shadow)
