@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from engine.quota.limiter import Limiter, LimiterStatus
+from engine.quota.limiter import Glance, Limiter, LimiterStatus
 from engine.quota.seating import SeatRules
 from engine.quota.seats import FREE, Seated, SeatKeeper
 from engine.quota.terms import Terms
-from engine.quota.uses import Uses
+from engine.quota.uses import Key, Uses
 
 #: What is told to come again is told no later than this, in seconds, unless a calendar period ends later.
 _LATEST_S = 60.0
@@ -22,6 +22,8 @@ class HeldByRules(Limiter, Protocol):
 
     @property
     def terms(self) -> Terms: ...
+
+    def glance(self) -> Glance: ...
 
 
 class LimiterSource(Protocol):
@@ -68,10 +70,20 @@ class QuotaGate:
 
     def admit(self, service: str, resource: str, tenant: str, n: int = 1) -> Admission:
         """Take ``n`` tokens if they are there now."""
-        limiter = self._limiters.limiter(service, resource, tenant)
+        return self.ask(self._limiters.limiter(service, resource, tenant), (service, resource, tenant), n)
+
+    def limiter(self, service: str, resource: str, tenant: str) -> HeldByRules:
+        """Whom :meth:`ask` asks: of one that is asked again soon the lookup is spared."""
+        return self._limiters.limiter(service, resource, tenant)
+
+    def ask(self, limiter: HeldByRules, key: Key, n: int = 1) -> Admission:
+        """As :meth:`admit`, of the limiter of that name."""
         ok = limiter.allow(n)
-        shadowed = self._limiters.shadows and ok and not self._shadow(service, resource, tenant, n)
-        self._uses.count((service, resource, tenant), n * ok, 0, n * (not ok), n * shadowed)
+        shadowed = self._limiters.shadows and ok and not self._shadow(*key, n)
+        if ok and not shadowed:
+            self._uses.admitted(key, n)
+            return ADMITTED
+        self._uses.count(key, n * ok, 0, n * (not ok), n * shadowed)
         return ADMITTED if ok else self._refusal(limiter, n)
 
     def wait(self, service: str, resource: str, tenant: str, n: int = 1, timeout: float | None = None) -> Admission:
@@ -100,21 +112,14 @@ class QuotaGate:
         self._limiters.limiter(service, resource, tenant).refund(n)
         self._uses.count((service, resource, tenant), -n)
 
-    def look(self, service: str, resource: str, tenant: str) -> Admission:
-        """How it stands, taking nothing."""
-        limiter = self._limiters.limiter(service, resource, tenant)
-        return self._told(limiter, limiter.status(), True, 0.0)
-
     def _shadow(self, service: str, resource: str, tenant: str, n: int) -> bool:
         return self._limiters.limiter(service, resource, tenant, shadow=True).allow(n)
 
     def _refusal(self, limiter: HeldByRules, n: int) -> Admission:
         status = limiter.status()
-        return self._told(limiter, status, False, self._again_s(limiter.terms, status, n))
-
-    def _told(self, limiter: HeldByRules, status: LimiterStatus, ok: bool, again_s: float) -> Admission:
         held_to = dict.fromkeys((status.rule, *(link.rule for link in limiter.terms.chain)))
-        return Admission(ok, again_s, status, tuple(rule for rule in held_to if rule))
+        again_s = self._again_s(limiter.terms, status, n)
+        return Admission(False, again_s, status, tuple(rule for rule in held_to if rule))
 
     def _again_s(self, terms: Terms, status: LimiterStatus, n: int) -> float:
         ends_ms = min((link.ends_ms for link in terms.chain if link.ends_ms), default=0)

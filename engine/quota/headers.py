@@ -8,11 +8,13 @@ draft 10 (``r`` is left, ``t`` seconds until there is more) or the one that its 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
+from functools import lru_cache
 
-from engine.quota.limiter import LimiterStatus
+from engine.quota.limiter import Glance, LimiterStatus
 
+Letters = tuple[str, str]
 #: The largest whole number of RFC 9651.
 _MOST = 10**15 - 1
 
@@ -24,16 +26,38 @@ class HeaderForm(StrEnum):
     REVIEWED = "reviewed"
     OFF = "off"
 
+    @property
+    def letters(self) -> Letters | None:
+        """What it calls that which is left, and until when."""
+        return None if self is HeaderForm.OFF else ("r", "t") if self is HeaderForm.DRAFT_10 else ("a", "w")
 
-def rate_limit_headers(
-    status: LimiterStatus, rule: str, again_s: float, form: HeaderForm = HeaderForm.DRAFT_10
-) -> Mapping[str, str]:
-    """Of one who was admitted or refused under ``rule``; ``again_s`` is above 0 for who was refused.
+
+def rate_limit(status: LimiterStatus | Glance, rule: str, letters: Letters | None) -> tuple[str, str] | None:
+    """``RateLimit-Policy`` and ``RateLimit`` of one who was admitted under ``rule``, in the form of these letters;
+    ``None`` where none are written.
 
     What is left is what this node may hand out at once: it never promises what others may have taken meanwhile. A limit
     that nothing narrows says nothing.
     """
-    return dict(_lines(status, rule, again_s, form))
+    if letters is None or not rule or status.limit == math.inf:
+        return None
+    policy, before, behind, usual = _fixed(rule, status.limit, status.burst, letters)
+    return policy, f"{before}{_whole(status.tokens)}{behind}{usual}"
+
+
+def rate_limit_headers(
+    status: LimiterStatus | Glance, rule: str, again_s: float, form: HeaderForm = HeaderForm.DRAFT_10
+) -> Mapping[str, str]:
+    """All three, of one who was admitted or, with ``again_s`` above 0, refused under ``rule``."""
+    found = {"Retry-After": retry_after(again_s)} if again_s > 0 else {}
+    letters = form.letters
+    if letters is None or (lines := rate_limit(status, rule, letters)) is None:
+        return found
+    found["RateLimit-Policy"], found["RateLimit"] = lines
+    if again_s > 0:
+        _, before, behind, _ = _fixed(rule, status.limit, status.burst, letters)
+        found["RateLimit"] = f"{before}{_whole(status.tokens)}{behind}{retry_after(again_s)}"
+    return found
 
 
 def retry_after(again_s: float) -> str:
@@ -41,33 +65,20 @@ def retry_after(again_s: float) -> str:
     return str(min(_MOST, max(1, math.ceil(again_s))))
 
 
-def _lines(status: LimiterStatus, rule: str, again_s: float, form: HeaderForm) -> Iterator[tuple[str, str]]:
-    if again_s > 0:
-        yield "Retry-After", retry_after(again_s)
-    if form is HeaderForm.OFF or not rule or not math.isfinite(status.limit):
-        return
-    name, quota, window = _string(rule), _whole(max(status.burst, status.limit)), _window(status)
-    left, more_in = _whole(status.tokens), max(1, math.ceil(again_s)) if again_s > 0 else _more_in(status)
-    yield "RateLimit-Policy", f"{name};q={quota};w={window}"
-    if form is HeaderForm.DRAFT_10:
-        yield "RateLimit", f"{name};r={left};t={more_in}"
-    else:
-        yield "RateLimit", f"{name};a={left};w={more_in}"
-
-
-def _window(status: LimiterStatus) -> int:
-    """Seconds in which a policy's quota comes in anew."""
-    if status.limit <= 0:
-        return 1
-    return min(_MOST, max(1, math.ceil(max(status.burst, status.limit) / status.limit)))
-
-
-def _more_in(status: LimiterStatus) -> int:
-    return max(1, math.ceil(1 / status.limit)) if 0 < status.limit < 1 else 1
+@lru_cache(maxsize=10_000)
+def _fixed(rule: str, limit: float, burst: float, letters: Letters) -> tuple[str, str, str, int]:
+    """What is the same with every request: ``RateLimit-Policy``, what stands before and behind that which is left, and
+    seconds until there is more.
+    """
+    name, quota = _string(rule), max(burst, limit)
+    window = min(_MOST, max(1, math.ceil(quota / limit))) if limit > 0 else 1
+    more_in = max(1, math.ceil(1 / limit)) if 0 < limit < 1 else 1
+    left, until = letters
+    return f"{name};q={_whole(quota)};w={window}", f"{name};{left}=", f";{until}=", more_in
 
 
 def _whole(number: float) -> int:
-    return int(min(_MOST, max(0.0, number)))
+    return int(number) if 0 <= number < _MOST else 0 if number < 0 else _MOST
 
 
 def _string(text: str) -> str:

@@ -15,7 +15,7 @@ from engine.core.clock import Clock
 from engine.core.errors import BadInput
 from engine.core.ids import new_id
 from engine.quota.demand import Demand
-from engine.quota.limiter import Closed, LimiterStatus, Source
+from engine.quota.limiter import Closed, Glance, LimiterStatus, Source
 from engine.quota.protocol import LIFETIME_S, MOST_TOKENS, REFILL_S, Alloc, Answer, Want
 from engine.quota.purse import Lot, Purse
 from engine.quota.standin import StandIn
@@ -330,6 +330,17 @@ class HeldLimiter:
             0.0 if away is None else now - away,
             last.rule if last is not None and last.rule else next((link.rule for link in terms.chain), ""),
         )
+
+    def glance(self) -> Glance:
+        """What may be taken at once, of how much, under which rule."""
+        with self._lock:
+            terms, last = self._terms, self._last
+            left: float = self._purse.left() if terms.chain else math.inf
+            if not left and self._away():
+                left = self._without.tokens(terms.on_loss, self._clock.monotonic())
+            if last is not None and last.rule:
+                return Glance(left, last.limit, last.burst, last.rule)
+            return Glance(left, terms.limit, terms.burst, terms.chain[0].rule if terms.chain else "")
 
     def _source_and_tokens(self, now: float) -> tuple[Source, float]:
         if not self._terms.chain:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from engine.core.errors import HbusError
 
@@ -51,6 +51,15 @@ class LimiterStatus:
     cut_off_s: float = 0.0
     #: The rule that is narrowest now, as far as this node knows; empty where nothing limits.
     rule: str = ""
+
+
+class Glance(NamedTuple):
+    """The least of :class:`LimiterStatus`, for who asks with every request."""
+
+    tokens: float
+    limit: float
+    burst: float
+    rule: str
 
 
 class Closed(HbusError):

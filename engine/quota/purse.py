@@ -50,7 +50,11 @@ class Purse:
 
     def left(self) -> int:
         """What may be spent, all permits together."""
-        return Stash.left(self.out) + sum(lot.hidden for lot in self._lots)
+        found = Stash.left(self.out)
+        # Not sum() of a generator: this is asked with each request.
+        for lot in self._lots:
+            found += lot.hidden
+        return found
 
     def first(self) -> Lot | None:
         """The permit that is being spent."""

@@ -43,6 +43,14 @@ class Uses:
             counts[2] += refused
             counts[3] += shadowed
 
+    def admitted(self, key: Key, n: int) -> None:
+        """As :meth:`count`, of what was admitted at once: nearly all that is."""
+        with self._lock:
+            try:
+                self._counts[key][0] += n
+            except KeyError:
+                self._counts[key] = [n, 0, 0, 0]
+
     def drain(self) -> dict[Key, Used]:
         """What came since the last call."""
         with self._lock:

@@ -88,7 +88,7 @@ def measurements(rig: QuotaRig) -> Iterator[Measurement]:
     yield Measurement(one, partial(_wants, rig, one, lambda: rig.plane.of_one_bucket(rig.tenants, CLAIMANTS)))
     many = f"Wants a second of {rig.tenants:,} tenants"
     yield Measurement(many, partial(_wants, rig, many, lambda: rig.plane.of_tenants(rig.tenants)))
-    request = "one lookup and check in a Django request"
+    request = "the quota middleware in a Django request"
     yield Measurement(request, partial(_request, rig, request))
 
 
@@ -164,5 +164,6 @@ def _request(rig: QuotaRig, what: str) -> Row:
         cost < GOAL_REQUEST_US,
         rounds,
         f"{rig.conditions}; thread CPU of get_response with one middleware that does nothing, "
-        f"{without:.1f} µs, and one that asks, {checked:.1f} µs; {REQUESTS:,} a round",
+        f"{without:.1f} µs, and with that of quotas, {checked:.1f} µs: admitted, counted, and both headers written; "
+        f"{REQUESTS:,} a round",
     )

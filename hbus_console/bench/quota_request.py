@@ -1,4 +1,4 @@
-"""A measured process: requests through Django, with and without one check of a quota."""
+"""A measured process: requests through Django, with the middleware of quotas and with one that does nothing."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ from django.core.handlers.base import BaseHandler
 from django.http import HttpRequest
 from django.test import RequestFactory
 
+from engine.core.facts import MemoryFacts
+from engine.quota.planes.seats import RedisSeatPlane
 from hbus_console.bench.loops import without_collector
 from hbus_console.bench.processes import report, wait_for_go
-from hbus_console.bench.quota_plane import MeasuredPlane
+from hbus_console.bench.quota_plane import PREFIX, MeasuredPlane
 
 SITE = "hbus_console.bench.quota_site"
 TENANTS = 100
@@ -27,26 +29,35 @@ WARM_ROUNDS = 3
 
 def main(task: dict[str, Any]) -> None:
     """``task``: url of the store, requests of one round, rounds of each kind, in turn."""
-    measured = MeasuredPlane(task["url"])
-    node = measured.node()
-    settings.configure(ROOT_URLCONF=SITE, ALLOWED_HOSTS=["*"], DATABASES={}, BENCH_LIMITER=node.limiter)
     django.setup()
-    handlers = [_handler("plain"), _handler("checking")]
+    # Of the console, for what they stand on has to be there first.
+    from hbus_console.bench.quota_site import MeasuredTenant
+    from hbus_console.quotas import door
+
+    settings.ROOT_URLCONF = SITE
+    measured = MeasuredPlane(task["url"])
+    here = door.QuotaDoor("bench", measured.plane, MemoryFacts(), seats=RedisSeatPlane(measured.client, PREFIX))
+    here.node.start()
+    door.present = lambda: here
+    handlers = [_handler(f"{SITE}.Idle"), _handler("hbus_console.quotas.requests.QuotaMiddleware")]
     made = RequestFactory()
-    requests = [made.get("/availability", headers={"X-Tenant": f"tenant{number}"}) for number in range(TENANTS)]
+    requests = [made.get("/availability") for _ in range(TENANTS)]
+    for number, request in enumerate(requests):
+        request.COOKIES[settings.SESSION_COOKIE_NAME] = "signed in"
+        request.actor = MeasuredTenant(f"tenant{number}")  # type: ignore[attr-defined]
     turns = max(1, task["requests"] // TENANTS)
     for _ in range(WARM_ROUNDS):
         for handler in handlers:
             _each_us(handler, requests, turns)
     wait_for_go()
     found = [[_each_us(handler, requests, turns) for handler in handlers] for _ in range(task["rounds"])]
-    node.stop()
+    here.close()
     measured.close()
     report(without=[each[0] for each in found], checked=[each[1] for each in found])
 
 
 def _handler(middleware: str) -> BaseHandler:
-    settings.MIDDLEWARE = [f"{SITE}.{middleware}"]
+    settings.MIDDLEWARE = [middleware]
     handler = BaseHandler()
     handler.load_middleware()
     return handler

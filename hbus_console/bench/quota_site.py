@@ -1,40 +1,42 @@
-"""The least site that a check of a quota can be measured in."""
+"""The least site that the quotas of requests can be measured in: one page, and who is signed in."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
-from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.urls import path
 
 Answer = Callable[[HttpRequest], HttpResponse]
 
 
+@dataclass(frozen=True)
+class MeasuredTenant:
+    """As much of an actor as the middleware looks at."""
+
+    name: str
+    is_authenticated: bool = True
+
+
 def view(_: HttpRequest) -> HttpResponse:
     return HttpResponse("ok")
 
 
-def plain(get_response: Answer) -> Answer:
-    """A middleware that does nothing: what every middleware costs is in neither."""
+class Idle:
+    """A middleware that does nothing with a request, nor with its view: what every such costs is in neither."""
 
-    def middleware(request: HttpRequest) -> HttpResponse:
-        return get_response(request)
+    def __init__(self, get_response: Answer) -> None:
+        self._get_response = get_response
 
-    return middleware
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        return self._get_response(request)
 
-
-def checking(get_response: Answer) -> Answer:
-    """The same with one lookup and one check; ``BENCH_LIMITER`` is a node's ``limiter``."""
-    # Of quota_request alone.
-    limiter = settings.BENCH_LIMITER  # type: ignore[misc]
-
-    def middleware(request: HttpRequest) -> HttpResponse:
-        # Who is refused goes on too: the two differ in nothing but the question.
-        limiter("console", request.path, request.META["HTTP_X_TENANT"]).allow()
-        return get_response(request)
-
-    return middleware
+    def process_view(
+        self, request: HttpRequest, view: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> HttpResponse | None:
+        return None
 
 
-urlpatterns = [path("availability", view)]
+urlpatterns = [path("availability", view, name="availability")]

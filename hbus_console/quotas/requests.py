@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import unquote
 
 from django.conf import settings
@@ -19,8 +19,10 @@ from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
 
 from engine.core.errors import QuotaExceeded
-from engine.quota.headers import HeaderForm, rate_limit_headers
-from engine.quota.seats import Seated
+from engine.quota.gate import HeldByRules, QuotaGate
+from engine.quota.headers import HeaderForm, rate_limit, rate_limit_headers
+from engine.quota.seats import FREE, Seated
+from engine.quota.uses import Key
 from hbus_console.access.permissions import Actor
 from hbus_console.access.web import actor, refuse
 from hbus_console.quotas import door
@@ -30,13 +32,9 @@ API, CONSOLE = "api", "console"
 SEAT_AGAIN_S = 1.0
 
 
-class Charge(NamedTuple):
-    """What a request took, and of whom."""
-
-    service: str
-    resource: str
-    tenant: str
-    cost: int
+#: What a request took: by which gate, of which limiter and its name, how much, and its seat. A plain tuple, for each
+#: request makes one.
+Charge = tuple[QuotaGate, HeldByRules, Key, int, Seated]
 
 
 class QuotaThrottle(BaseThrottle):
@@ -52,22 +50,38 @@ class QuotaMiddleware:
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self._get_response = get_response
+        # Read once: a setting costs as much as a check.
+        self._form = HeaderForm(settings.HBUS_RATELIMIT_HEADERS)
+        self._letters = self._form.letters
+        self._session = settings.SESSION_COOKIE_NAME
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         response = self._get_response(request)
         charged: Charge | None = getattr(request, "quota_charge", None)
         if charged is not None:
-            _after(charged, response)
-        seated: Seated | None = getattr(request, "quota_seat", None)
-        if seated is not None:
-            leave_after(seated, response)
+            self._after(charged, response)
         return response
+
+    def _after(self, charged: Charge, response: HttpResponse) -> None:
+        gate, limiter, key, cost, seated = charged
+        if seated is not FREE:
+            leave_after(seated, response)
+        status = response.status_code
+        if status >= 500:
+            gate.take_back(*key, cost)
+        told, headers = limiter.glance(), response.headers
+        if status == 429:
+            again_s = float(headers.get("Retry-After", "0"))
+            for header, value in rate_limit_headers(told, told.rule, again_s, self._form).items():
+                headers[header] = value
+        elif lines := rate_limit(told, told.rule, self._letters):
+            headers["RateLimit-Policy"], headers["RateLimit"] = lines
 
     def process_view(
         self, request: HttpRequest, view: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> HttpResponse | None:
         # An endpoint learns later who calls, and asks for itself. Whoever has no session is nobody on a page.
-        if hasattr(view, "cls") or settings.SESSION_COOKIE_NAME not in request.COOKIES:
+        if self._session not in request.COOKIES or hasattr(view, "cls"):
             return None
         try:
             charge(request, CONSOLE, actor(request))
@@ -84,42 +98,27 @@ def charge(request: HttpRequest, service: str, who: Actor) -> None:
     match = request.resolver_match
     if here is None or match is None or not who.is_authenticated:
         return
-    cost = _cost(match.view_name)
+    resource, cost = _priced(request.method or "", match.view_name)
     if not cost:
         return
-    taken = Charge(service, f"{request.method} {match.view_name.removeprefix('v1:')}", who.name, cost)
-    seated = here.gate.enter(*taken[:3])
+    gate, tenant = here.gate, who.name
+    seated = gate.enter(service, resource, tenant)
     if not seated.ok:
         raise QuotaExceeded(
-            f"As many requests of this kind as may be are being answered for {who.name}.",
+            f"As many requests of this kind as may be are being answered for {tenant}.",
             again_s=SEAT_AGAIN_S,
             policies=(unquote(seated.refused),),
         )
-    admission = here.gate.admit(*taken)
-    request.quota_charge = taken  # type: ignore[attr-defined]
-    request.quota_seat = seated  # type: ignore[attr-defined]
+    key = service, resource, tenant
+    limiter = gate.limiter(service, resource, tenant)
+    admission = gate.ask(limiter, key, cost)
+    request.quota_charge = (gate, limiter, key, cost, seated)  # type: ignore[attr-defined]
     if not admission.ok:
         raise QuotaExceeded(
-            f"{who.name} may send no more requests of this kind for now.",
+            f"{tenant} may send no more requests of this kind for now.",
             again_s=admission.again_s,
             policies=admission.policies,
         )
-
-
-def _after(charged: Charge, response: HttpResponse) -> None:
-    here = door.present()
-    if here is None:
-        return
-    service, resource, tenant, cost = charged
-    if response.status_code >= 500:
-        here.gate.take_back(service, resource, tenant, cost)
-    told = here.gate.look(service, resource, tenant)
-    if told.status is None or not told.policies:
-        return
-    again_s = float(response.headers.get("Retry-After", "0")) if response.status_code == 429 else 0.0
-    form = HeaderForm(settings.HBUS_RATELIMIT_HEADERS)
-    for header, value in rate_limit_headers(told.status, told.policies[0], again_s, form).items():
-        response.headers.setdefault(header, value)
 
 
 def leave_after(seated: Seated, response: HttpResponse) -> None:
@@ -139,7 +138,8 @@ def leave_after(seated: Seated, response: HttpResponse) -> None:
 
 
 @lru_cache(maxsize=1_000)
-def _cost(route: str) -> int:
-    """Tokens for one request of that route; 0: it is not limited. Of the patterns that fit, the first says."""
+def _priced(method: str, route: str) -> tuple[str, int]:
+    """What a request is for, and tokens for one; 0: it is not limited. Of the patterns that fit, the first says."""
     costs: Mapping[str, int] = settings.HBUS_QUOTA_COSTS
-    return next((cost for pattern, cost in costs.items() if fnmatchcase(route, pattern)), 1)
+    cost = next((cost for pattern, cost in costs.items() if fnmatchcase(route, pattern)), 1)
+    return f"{method} {route.removeprefix('v1:')}", cost

@@ -70,7 +70,9 @@ def test_what_was_stored_is_about_the_same_things_as_before(before: StateApps) -
         again.save(force_insert=True)
     services.ensure_defaults()
     # Who deleted the first rules does not get them again; a kind that is younger than these brings its own.
-    assert {it.kind for it in Rule.objects.all()} == {"oldest", "no_consumer", "job_failures", "job_silent", "job_late"}
+    assert {it.kind for it in Rule.objects.all()} == {
+        "oldest", "no_consumer", "job_failures", "job_silent", "job_late", "quota_degraded", "quota_refused_share",
+    }  # fmt: skip
 
 
 def test_an_installation_that_never_started_still_gets_its_first_rules(before: StateApps) -> None:

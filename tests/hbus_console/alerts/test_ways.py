@@ -37,6 +37,8 @@ OFFERED = {
     "A job fails": [],
     "A job does not run": [("Open the cluster", "/cluster/")],
     "A job runs late": [("Open the cluster", "/cluster/")],
+    "A quota node is cut off": [("Open the cluster", "/cluster/")],
+    "A limit refuses much": [("Open its settings", "/quotas/policies/booking.created/settings/")],
 }
 
 

@@ -112,13 +112,13 @@ def test_a_route_costs_what_its_pattern_says(
     from hbus_console.quotas import requests
 
     settings.HBUS_QUOTA_COSTS = {"v1:topics": 3, "v1:teams": 0}
-    requests._cost.cache_clear()
+    requests._priced.cache_clear()
     make_policy("readers", 0.01, 5, service="api")
     opened()
     call = calling(Role.VIEWER)
     assert [call("get", "topics").status_code for _ in range(2)] == [200, 429]
     assert [call("get", "teams").status_code for _ in range(9)] == [200] * 9
-    requests._cost.cache_clear()
+    requests._priced.cache_clear()
 
 
 def test_without_a_policy_nothing_is_told(opened: Callable[[], QuotaDoor], calling: Callable[..., Caller]) -> None:

@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.chaos, pytest.mark.xdist_group("installation")]
 MB = 1024**2
 #: Resident, of all roles but those of jobs with a small demonstration done, of the supervisor alone, and of the roles
 #: of jobs, of whose processes each counts what all of them share.
-REST_MEMORY, SUPERVISOR_MEMORY, JOBS_MEMORY = 380 * MB, 40 * MB, 270 * MB
+REST_MEMORY, SUPERVISOR_MEMORY, JOBS_MEMORY = 380 * MB, 40 * MB, 290 * MB
 PASSWORD = re.compile(r"password\s+(\S+)")
 
 

@@ -123,6 +123,7 @@ def test_a_teams_whole_life(call: Caller, db: None) -> None:
         "topics": 0,
         "subscriptions": 0,
         "jobs": 0,
+        "policies": 0,
     }
     assert call("GET", "teams/Loyalty").status_code == 200
     assert call("DELETE", "teams/Loyalty", {"reason": "merged"}).status_code == 204

@@ -42,7 +42,14 @@ _RENAMED: dict[str, dict[str, str | None]] = {
     "alerts_evaluation": {"defaults_made": None},
 }
 #: What taking over adds: the rules of kinds that version did not have, and the entries that tell them.
-_NEW_RULES = ("Nobody serves a subscription", "A job fails", "A job runs late", "A job does not run")
+_NEW_RULES = (
+    "Nobody serves a subscription",
+    "A job fails",
+    "A job runs late",
+    "A job does not run",
+    "A quota node is cut off",
+    "A limit refuses much",
+)
 _ADDED = {"alerts_rule": len(_NEW_RULES), "audit_auditentry": len(_NEW_RULES)}
 _ENTRIES = 73 + len(_NEW_RULES)
 _PROBE = """
