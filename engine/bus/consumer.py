@@ -27,6 +27,7 @@ from engine.bus.transport import Receiver, Transport
 from engine.core.clock import Clock, SystemClock
 from engine.core.errors import BadInput, ConfigurationError
 from engine.core.facts import Emitter
+from engine.core.pacing import Pacing
 
 __all__ = ["Consumer", "ConsumerStatus", "Handler", "Left"]
 
@@ -49,6 +50,7 @@ class Consumer:
     settles by returning and fails the attempt by raising. ``inbox`` is needed for (and used by) transactional
     subscriptions. ``positions`` tells where to begin again after the store has
     lost the group. ``breakers`` is where the group's consumers share their breaker; without it each has its own.
+    ``pacing`` holds what it reads: who is held leases nothing meanwhile.
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class Consumer:
         rng: random.Random | None = None,
         handler_name: str = "",
         breakers: BreakerBoard | None = None,
+        pacing: Pacing | None = None,
     ) -> None:
         _check(policy, inbox)
         ordered: PartitionedReceiver | None = None
@@ -98,7 +101,12 @@ class Consumer:
         recovery = Recovery(scope, positions)
         self._pool = WorkerPool(scope, self._recruit)
         self._reader = Reader(
-            scope, settler=self._settler, recovery=recovery, breaker=self._breaker, running=self._pool.running
+            scope,
+            settler=self._settler,
+            recovery=recovery,
+            breaker=self._breaker,
+            running=self._pool.running,
+            pacing=pacing,
         )
         self._assignment: PartitionAssignment | None = None
         if ordered is not None:

@@ -86,6 +86,22 @@ class QuotaGate:
         self._uses.count(key, n * ok, 0, n * (not ok), n * shadowed)
         return ADMITTED if ok else self._refusal(limiter, n)
 
+    def some(self, limiter: HeldByRules, key: Key, most: int, *, waited: bool = False) -> int:
+        """Take as many of ``most`` tokens as are there now, as whoever goes on by itself does; ``waited``: they were
+        waited for.
+        """
+        n = most
+        while n and not limiter.allow(n):
+            n //= 2
+        if n:
+            shadowed = n if self._limiters.shadows and not self._shadow(*key, n) else 0
+            self._uses.count(key, n, n if waited else 0, 0, shadowed)
+        return n
+
+    def again_s(self, limiter: HeldByRules, n: int = 1) -> float:
+        """When ``n`` tokens may be there, in seconds."""
+        return self._again_s(limiter.terms, limiter.status(), n)
+
     def wait(self, service: str, resource: str, tenant: str, n: int = 1, timeout: float | None = None) -> Admission:
         """Wait until they are there, no longer than ``timeout`` seconds."""
         limiter = self._limiters.limiter(service, resource, tenant)

@@ -21,9 +21,9 @@ LIFETIME_S = 5.0
 #: A node that is held short asks again after so long; what is prepaid is for about so long. In seconds.
 REFILL_S = 0.1
 
-Text = Annotated[str, Meta(max_length=500)]
-#: Three parts of 150 characters, each of them spelt out.
-LimiterText = Annotated[str, Meta(max_length=1_400)]
+Text = Annotated[str, Meta(max_length=700)]
+#: Three parts of 200 characters, each of them spelt out.
+LimiterText = Annotated[str, Meta(max_length=1_900)]
 Tokens = Annotated[int, Meta(ge=0, le=MOST_TOKENS)]
 Rate = Annotated[float, Meta(ge=0, le=1e12)]
 

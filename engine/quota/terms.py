@@ -9,7 +9,7 @@ from engine.core.errors import BadInput
 from engine.quota.protocol import BucketLink, spelt
 
 #: Characters of a part of a limiter's name.
-LONGEST = 150
+LONGEST = 200
 
 
 class OnLoss(StrEnum):

@@ -51,6 +51,10 @@ class Uses:
             except KeyError:
                 self._counts[key] = [n, 0, 0, 0]
 
+    def __bool__(self) -> bool:
+        """Whether there is anything to tell."""
+        return bool(self._counts)
+
     def drain(self) -> dict[Key, Used]:
         """What came since the last call."""
         with self._lock:

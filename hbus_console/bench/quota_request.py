@@ -39,7 +39,7 @@ def main(task: dict[str, Any]) -> None:
     here = door.QuotaDoor("bench", measured.plane, MemoryFacts(), seats=RedisSeatPlane(measured.client, PREFIX))
     here.node.start()
     door.present = lambda: here
-    handlers = [_handler(f"{SITE}.Idle"), _handler("hbus_console.quotas.requests.QuotaMiddleware")]
+    handlers = [_handler(f"{SITE}.IdleMiddleware"), _handler("hbus_console.quotas.requests.QuotaMiddleware")]
     made = RequestFactory()
     requests = [made.get("/availability") for _ in range(TENANTS)]
     for number, request in enumerate(requests):

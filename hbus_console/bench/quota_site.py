@@ -24,7 +24,7 @@ def view(_: HttpRequest) -> HttpResponse:
     return HttpResponse("ok")
 
 
-class Idle:
+class IdleMiddleware:
     """A middleware that does nothing with a request, nor with its view: what every such costs is in neither."""
 
     def __init__(self, get_response: Answer) -> None:

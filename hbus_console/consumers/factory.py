@@ -7,6 +7,7 @@ from hbus_console.consumers.pair import Pair
 from hbus_console.consumers.policies import handler_of
 from hbus_console.consumers.positions import DjangoPositions
 from hbus_console.outbox.inbox import DjangoInbox
+from hbus_console.quotas.asking import CONSUME, pacing
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services import policy_of
 from hbus_console.wiring import bus, fact_log, store
@@ -31,6 +32,7 @@ def consumer_for(subscription: Subscription) -> Consumer | Pair:
             positions=DjangoPositions(),
             handler_name=handler.name,
             breakers=bus.breakers(),
+            pacing=pacing(CONSUME, policy.topic, policy.group),
         )
 
     topic = subscription.topic

@@ -16,6 +16,7 @@ from engine.bus.subjects import SUBSCRIPTION
 from engine.core.clock import SystemClock
 from engine.core.errors import BadInput
 from engine.core.numbers import MOST_DIGITS, whole
+from engine.core.pacing import Pacing
 from hbus_console.access.acts import Act
 from hbus_console.access.permissions import Actor, Forbidden, allows, visible_scopes
 from hbus_console.deadletters import forecast, services
@@ -23,6 +24,7 @@ from hbus_console.deadletters.feature import DEAD_LETTER_DISCARD, DEAD_LETTER_RE
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.deadletters.taken import FILTERS, choice, left, taken, undecided
 from hbus_console.operations.kinds import Do, Item, Plan, PlanLine, Result, Sample, Step, Task
+from hbus_console.quotas.asking import PUBLISH, pacing
 from hbus_console.subjects import readable
 from hbus_console.topics.scopes import topic_filter
 from hbus_console.ui.formats import counted
@@ -143,6 +145,10 @@ class Bulk:
             sampled=forecast.sampled(looked, total),
             taken=[*taken(spec), *undecided(self._chosen(actor, spec))],
         )
+
+    def pacing(self, actor: str, spec: Mapping[str, Any]) -> Pacing | None:
+        # Of several topics nobody names one; what is discarded is published nowhere.
+        return pacing(PUBLISH, str(spec.get("topic") or ""), actor) if self.action is DEAD_LETTER_REDRIVE else None
 
     def look(self, task: Task, limit: int) -> Do:
         # Letters lie in the database; what is done to them leaves through the outbox.

@@ -11,7 +11,7 @@ from engine.bus.errors import PublishFailed, PublishUnknown
 from engine.bus.producer import BatchItem, Producer, Receipt
 from engine.core.clock import Clock
 from engine.core.errors import HbusError, Unavailable
-from engine.core.pacing import Pace
+from engine.core.pacing import Pace, Pacing, all_go
 
 #: Seconds between two tries of what the store did not take; doubles up to the second figure.
 RETRY_S = (0.2, 5.0)
@@ -33,7 +33,8 @@ class SteadyPublisher:
     """Publishes batches; what the store did not take, or may have taken, is tried again under the same keys.
 
     Every item needs an idempotency key. ``patience_s`` is how long the store may be away before ``Unavailable`` is
-    raised. ``stop`` ends waiting early, also with ``Unavailable``. Not thread-safe.
+    raised. ``stop`` ends waiting early, also with ``Unavailable``. ``pacing`` holds it besides ``rate``. Not
+    thread-safe.
     """
 
     def __init__(
@@ -43,6 +44,7 @@ class SteadyPublisher:
         clock: Clock,
         stop: threading.Event,
         rate: float = 0,
+        pacing: Pacing | None = None,
         patience_s: float = 300,
         waiting: Callable[[str], None] = lambda _: None,
     ) -> None:
@@ -50,6 +52,7 @@ class SteadyPublisher:
         self._clock = clock
         self._stop = stop
         self._pace = Pace(rate, clock) if rate else None
+        self._pacing = pacing
         self._patience_s = patience_s
         self._waiting = waiting
 
@@ -57,6 +60,8 @@ class SteadyPublisher:
         """One final answer per item, in order: a receipt, or why it was refused for good."""
         if self._pace:
             self._pace.admit(len(items), self._stop)
+        if self._pacing is not None and not all_go(self._pacing, len(items), self._clock, self._stop):
+            raise Unavailable(f"Publishing to {topic} stopped.", remedy="Run it again; it goes on from here.")
         answers = self._producer.publish_batch(topic, items)
         pending = _unsettled(answers, range(len(items)))
         pause_s, since = RETRY_S[0], self._clock.monotonic()

@@ -25,6 +25,8 @@ from hbus_console.imports.publishing import SteadyPublisher, Tally
 from hbus_console.imports.rejects import Rejects
 from hbus_console.imports.rows import Fingerprint, ImportRow, beginnings, read_rows
 from hbus_console.publishing.feature import PUBLISH
+from hbus_console.quotas.asking import PUBLISH as QUOTA
+from hbus_console.quotas.asking import pacing
 
 #: The most rows published, and accounted for, at once.
 BATCH_LIMIT = 5_000
@@ -99,7 +101,14 @@ def run_import(
         report.finished = True
         progress(report)
         return report
-    publisher = SteadyPublisher(producer, clock=clock or SystemClock(), stop=stop, rate=request.rate, waiting=waiting)
+    publisher = SteadyPublisher(
+        producer,
+        clock=clock or SystemClock(),
+        stop=stop,
+        rate=request.rate,
+        pacing=pacing(QUOTA, topic, actor.name),
+        waiting=waiting,
+    )
     mapper = Mapper(request.mapping)
     progress(report)
     path = str(request.rejects.absolute())

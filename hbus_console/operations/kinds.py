@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from django.http import QueryDict
 
 from engine.core.errors import BadInput, ConfigurationError
+from engine.core.pacing import Pacing
 from engine.core.subject import Subject
 from hbus_console.access.acts import Act
 from hbus_console.access.permissions import Actor
@@ -237,6 +238,10 @@ class OperationKind(Protocol):
         """Count and sample, changing nothing."""
         ...
 
+    def pacing(self, actor: str, spec: Mapping[str, Any]) -> Pacing | None:
+        """What holds its steps besides the rate that was asked for; ``actor`` has started it."""
+        ...
+
     def look(self, task: Task, limit: int) -> Do:
         """Look at what the next step works on, at most ``limit`` things, and answer what does it.
 
@@ -297,6 +302,9 @@ class NotInstalled:
 
     def plan(self, actor: Actor, spec: Mapping[str, Any]) -> Plan:
         raise self.missing
+
+    def pacing(self, actor: str, spec: Mapping[str, Any]) -> Pacing | None:
+        return None
 
     def look(self, task: Task, limit: int) -> Do:
         raise self.missing

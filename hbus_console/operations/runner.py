@@ -13,7 +13,7 @@ from django.db.models import F
 from engine.core.clock import Clock, SystemClock, to_datetime
 from engine.core.error_text import storable, text_of, words_of
 from engine.core.errors import HbusError, Unavailable
-from engine.core.pacing import Pace
+from engine.core.pacing import Pace, Pacing, Together
 from hbus_console.access.permissions import SYSTEM
 from hbus_console.audit.services import record
 from hbus_console.database import is_away
@@ -49,7 +49,7 @@ class OperationRunner:
 
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
-        self._paces: dict[int, Pace] = {}
+        self._paces: dict[int, Pacing] = {}
         self._tries: dict[int, int] = {}
 
     def tick(self) -> None:
@@ -62,19 +62,23 @@ class OperationRunner:
 
     def _advance(self, operation: Operation) -> bool:
         """One step, if its rate has room; ``True`` when there may be more at once."""
-        room = self._room(operation)
+        pacing = self._pacing(operation)
+        room = pacing.take(min(STEP, _until_held(operation) or STEP))
         if room < 1:
+            self._say_held(operation, pacing.why)
             return False
+        went = 0
         try:
             step = self._step(operation, room)
+            went = len(step.items)
         except _Fenced:
             return False
         except Exception as error:  # noqa: BLE001 - a kind's own fault must not end the duty
             self._broke(operation, error)
             return False
+        finally:
+            pacing.give_back(room - went)
         self._tries.pop(operation.pk, None)
-        if operation.pk in self._paces:
-            self._paces[operation.pk].spend(len(step.items))
         if step.finished:
             self._paces.pop(operation.pk, None)
         # A step that found nothing to do yet, such as one that waits, is not repeated at once.
@@ -96,14 +100,14 @@ class OperationRunner:
         else:
             self._say(operation, f"{text_of(error)}; it is tried again")
 
-    def _room(self, operation: Operation) -> int:
-        """How many messages it may touch now, at most a step's worth."""
-        most = min(STEP, _until_held(operation) or STEP)
-        if not operation.rate_per_s:
-            return most
+    def _pacing(self, operation: Operation) -> Pacing:
+        """How many things it may touch now: by the rate that was asked for, and by what limits who started it."""
         if operation.pk not in self._paces:
-            self._paces[operation.pk] = Pace(operation.rate_per_s, self._clock, burst_s=BURST_S)
-        return min(most, self._paces[operation.pk].room())
+            rate = operation.rate_per_s
+            own = Pace(rate, self._clock, burst_s=BURST_S) if rate else None
+            more = kind_named(operation.kind).pacing(operation.actor, operation.spec)
+            self._paces[operation.pk] = Together([each for each in (own, more) if each is not None])
+        return self._paces[operation.pk]
 
     def _step(self, operation: Operation, room: int) -> Step:
         now = to_datetime(self._clock.now_ms())
@@ -177,6 +181,11 @@ class OperationRunner:
             return
         self._paces.pop(operation.pk, None)
         self._tries.pop(operation.pk, None)
+
+    def _say_held(self, operation: Operation, why: str) -> None:
+        """On its page, and in no log: it may be held for hours."""
+        if why and operation.last_error != why:
+            Operation.objects.filter(pk=operation.pk, revision=operation.revision).update(last_error=why)
 
     def _say(self, operation: Operation, why: str) -> None:
         _log.warning("an operation waits", operation=operation.pk, error=why)

@@ -29,6 +29,7 @@ from hbus_console.publishing.docs import BATCH_REQUEST, BATCH_RESPONSE, CLOUDEVE
 from hbus_console.publishing.envelopes import CLOUDEVENT, CLOUDEVENT_BATCH, Parsed, parse_batch, parse_one
 from hbus_console.publishing.feature import PUBLISH
 from hbus_console.publishing.producer import shared_producer
+from hbus_console.publishing.services import charged
 from hbus_console.topics import catalog
 from hbus_console.wiring import bus
 
@@ -53,18 +54,14 @@ class CloudEventBatchBytes(_Bytes):
 
 
 def publish(actor: Actor, topic: str, items: Sequence[Parsed | HbusError]) -> list[Receipt | HbusError]:
-    """Publish what could be read, keep the place of what could not. Raises ``Forbidden``."""
+    """Publish what could be read, keep the place of what could not. Raises ``Forbidden`` and ``QuotaExceeded``."""
     require(actor, PUBLISH, topic)
     readable = [item for item in items if isinstance(item, Parsed)]
-    answers = iter(
-        shared_producer().publish_batch(
-            topic,
-            [
-                BatchItem(item.payload, item.options, body=item.body, content_type=item.content_type)
-                for item in readable
-            ],
-        )
-    )
+    batch = [BatchItem(item.payload, item.options, body=item.body, content_type=item.content_type) for item in readable]
+    with charged(actor, topic, len(batch)) as give_back:
+        found = shared_producer().publish_batch(topic, batch)
+        give_back(sum(isinstance(each, HbusError) and not isinstance(each, OutcomeUnknown) for each in found))
+    answers = iter(found)
     return [_named(next(answers), item.names) if isinstance(item, Parsed) else item for item in items]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -12,12 +14,14 @@ from engine.bus.options import PublishOptions
 from engine.bus.producer import Receipt
 from engine.bus.receipts import ReceiptStatus
 from engine.bus.subjects import message_subject
-from engine.core.errors import HbusError
+from engine.core.errors import HbusError, OutcomeUnknown
 from hbus_console.access import context
 from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.decisions import StoreDecision, carry_out, found_done, last_decision, unanswered
 from hbus_console.publishing.feature import PUBLISH
 from hbus_console.publishing.producer import shared_producer
+from hbus_console.quotas.asking import PUBLISH as QUOTA
+from hbus_console.quotas.asking import take
 
 _PLAIN = PublishOptions()
 _BY_HAND = "message.publish"
@@ -44,7 +48,26 @@ class MaybePublished(PublishUnknown):
 def publish(actor: Actor, topic: str, payload: Any, options: PublishOptions = _PLAIN) -> Receipt:
     """Publish one JSON payload. Raises ``Forbidden`` and whatever :meth:`Producer.publish` raises."""
     require(actor, PUBLISH, topic)
-    return shared_producer().publish(topic, payload, options)
+    with charged(actor, topic):
+        return shared_producer().publish(topic, payload, options)
+
+
+@contextmanager
+def charged(actor: Actor, topic: str, count: int = 1) -> Iterator[Callable[[int], None]]:
+    """Publish so many within it: they count against the actor's limit for the topic. What gives some of them back is
+    yielded; all are given back where it ends with an error by which it is certain that nothing is stored.
+
+    Raises :class:`QuotaExceeded` before anything is done.
+    """
+    what = f"publish no more messages to {topic}" if count == 1 else f"publish no {count:,} more messages to {topic}"
+    give_back = take(QUOTA, topic, actor.name, what, count)
+    try:
+        yield give_back
+    except OutcomeUnknown:
+        raise
+    except HbusError:
+        give_back(count)
+        raise
 
 
 def publish_once(actor: Actor, topic: str, payload: Any, key: str, *, type: str = "", partition_key: str = "") -> str:
@@ -85,7 +108,8 @@ def publish_by_hand(actor: Actor, topic: str, payload: Any, options: PublishOpti
 
     after = {"topic": topic, "type": message.type, "key": message.partitionkey}
     try:
-        return carry_out(StoreDecision(actor, _BY_HAND, message_subject(topic, message.id), after=after), send)
+        with charged(actor, topic):
+            return carry_out(StoreDecision(actor, _BY_HAND, message_subject(topic, message.id), after=after), send)
     except _WasThere as there:
         original = message_subject(topic, there.receipt.message_id)
         if lost := unanswered(last_decision(original, [_BY_HAND]), actor, _BY_HAND):

@@ -28,9 +28,9 @@ from hbus_console.quotas.services.books import newest_book
 from hbus_console.wiring import fact_log, quota, store
 from hbus_console.wiring.store import Closing, once
 
-#: Seconds between two tellings, and between two looks whether it goes by newer rules, which is told at once: whoever
-#: changed a limit wants to see that it holds.
-TELL_S, LOOK_S = 2.0, 0.25
+#: Seconds between two tellings, and of a process that does nothing. That it goes by newer rules, or is cut off, is
+#: looked for more often and told at once: whoever changed a limit wants to see that it holds.
+TELL_S, IDLE_S, LOOK_S = 2.0, 10.0, 0.25
 
 _log = logging.getLogger(__name__)
 
@@ -53,6 +53,7 @@ class QuotaDoor:
         self._name = name
         self._uses = Uses()
         self._away_ms = 0
+        self._busy = False
         self.node = QuotaNode(name, plane, clock=self._clock, book=book, changed=self._changed)
         self._keeper = None if seats is None else SeatKeeper(name, seats, clock=self._clock)
         seating = None if self._keeper is None else (self._keeper, SeatRules(lambda: self.node.book))
@@ -83,6 +84,8 @@ class QuotaDoor:
         now, now_ms = self._clock.monotonic(), self._clock.now_ms()
         over_s, self._told_at = max(0.001, now - self._told_at), now
         uses = self._uses.drain()
+        # Once more after the last: its rates fall.
+        self._busy = bool(uses)
         self._facts.emit(list(facts_of(uses, now_ms, self._name)))
         keep_report(self._name, now_ms, report_of(self.node.version, self._away_ms, self.node.statuses(), uses, over_s))
 
@@ -106,11 +109,15 @@ class QuotaDoor:
 
     def wait(self) -> bool:
         """Until there is something to be told; whether it ends."""
-        told, due_at = self.node.version, self._clock.monotonic() + TELL_S
+        since, told = self._clock.monotonic(), self._stands()
         while not self._clock.wait(self._stop, LOOK_S):
-            if self.node.version != told or self._clock.monotonic() >= due_at:
+            passed = self._clock.monotonic() - since
+            if self._stands() != told or passed >= (TELL_S if self._busy or self._uses else IDLE_S):
                 return False
         return True
+
+    def _stands(self) -> tuple[int, bool]:
+        return self.node.version, self.node.away_since is None
 
 
 def door() -> QuotaDoor:
@@ -118,9 +125,14 @@ def door() -> QuotaDoor:
     return once("quota door", _open, lambda made, _: made.close(), Closing.WORK)
 
 
+def kept() -> bool:
+    """Whether this installation keeps quotas."""
+    return bool(settings.HBUS_QUOTAS)
+
+
 def present() -> QuotaDoor | None:
     """Likewise; ``None`` where this installation keeps no quotas."""
-    return door() if settings.HBUS_QUOTAS else None
+    return door() if kept() else None
 
 
 def _open() -> QuotaDoor:

@@ -14,6 +14,7 @@ QUOTA_WANT_FOR = Act("quota.want_for", Role.GOVERNOR, "want tokens for any tenan
 
 FEATURE = Feature(
     name="quotas",
+    offers=("asking",),
     menu=(MenuEntry("quotas", "Quotas", "outline/gauge", "quotas:list", "q", "Limits", 10),),
     pages=(Mount("", "hbus_console.quotas.urls"),),
     api=("hbus_console.quotas.api",),

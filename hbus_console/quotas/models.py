@@ -9,7 +9,7 @@ from engine.quota import OnLoss, Period, Whose
 from hbus_console.teams.models import Team
 
 #: Characters of a policy's name, a pattern, a tenant and a plan.
-NAME_MOST, PATTERN_MOST, TENANT_MOST, PLAN_MOST = 100, 200, 150, 100
+NAME_MOST, PATTERN_MOST, TENANT_MOST, PLAN_MOST = 100, 200, 200, 100
 
 
 def policy_subject(name: str) -> Subject:

@@ -24,12 +24,14 @@ from engine.core.clock import Clock, SystemClock, to_datetime
 from engine.core.error_text import shortened
 from engine.core.errors import BadInput
 from engine.core.ids import new_id, trace_id_of
+from engine.core.pacing import Pacing
 from engine.core.strict_json import NotJson
 from hbus_console.access.permissions import Actor, Forbidden
 from hbus_console.evidence.columns import texts
 from hbus_console.messages.models import LONGEST_SOURCE
 from hbus_console.operations.kinds import Do, Item, Plan, Result, Sample, Step, Task
 from hbus_console.outbox.services import send_on_commit
+from hbus_console.quotas.asking import PUBLISH, pacing
 from hbus_console.replays import spec as specs
 from hbus_console.replays.feature import REPLAY
 from hbus_console.replays.spec import Chosen, Selection
@@ -106,6 +108,10 @@ class Replay:
             return survey(actor, specs.stored(spec))
         except PublishRefused as refused:
             return Plan(None, obstacle=str(refused))
+
+    def pacing(self, actor: str, spec: Mapping[str, Any]) -> Pacing | None:
+        wanted = specs.stored(spec)
+        return pacing(PUBLISH, wanted.into_topic or wanted.topic, actor)
 
     def look(self, task: Task, limit: int) -> Do:
         wanted = specs.stored(task.spec)

@@ -11,6 +11,7 @@ from django.urls import reverse
 from engine.bus.subjects import subscription_subject
 from engine.core.clock import SystemClock
 from engine.core.errors import BadInput
+from engine.core.pacing import Pacing
 from hbus_console.access.permissions import Actor
 from hbus_console.operations.kinds import Do, Item, Plan, Result, Step, Task
 from hbus_console.topics import catalog
@@ -111,6 +112,9 @@ class Move:
         if unknown:
             scanned += f"; of {unknown:,} it cannot tell how many"
         return Plan(None, warnings=warnings, scanned=scanned)
+
+    def pacing(self, actor: str, spec: Mapping[str, Any]) -> Pacing | None:
+        return None
 
     def look(self, task: Task, limit: int) -> Do:
         name, to, cursor = task.spec["topic"], task.spec["to"], dict(task.cursor)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from engine.bus.breaker_board import WHY_LIMIT, BreakerBoard, LocalBoard, Pauses, Standing
 from engine.bus.consuming.dispatch import InFlight, Prefetch
+from engine.bus.consuming.paced import PacedReads
 from engine.bus.consuming.recovery import Recovery
 from engine.bus.consuming.scope import ConsumerScope
 from engine.bus.consuming.settler import Settler
@@ -19,6 +20,7 @@ from engine.bus.transport import Delivery
 from engine.core.clock import jitter
 from engine.core.error_text import text_of
 from engine.core.errors import Unavailable
+from engine.core.pacing import Pacing
 
 #: The most deliveries asked for at once.
 BATCH = 500
@@ -47,6 +49,7 @@ class Reader:
         recovery: Recovery,
         breaker: Breaker | None,
         running: Callable[[], int],
+        pacing: Pacing | None = None,
     ) -> None:
         self._scope = scope
         self._clock = scope.clock
@@ -58,6 +61,7 @@ class Reader:
         #: How many handlers run now.
         self._running = running
         self._backoff = scope.backoff()
+        self._paced = PacedReads(scope, pacing)
         self.prefetch = Prefetch(scope.policy.concurrency)
         self._resumed = threading.Event()
         self._resumed.set()
@@ -132,12 +136,15 @@ class Reader:
             room = 1 if probing else room
         if not room or not self._dispatcher.begin_read(IDLE_S):
             return
+        if not (room := self._paced.ask(room)):
+            return
         sent, losses = self._clock.monotonic(), self._scope.in_flight.losses
         crowded = self._dispatcher.crowded()
         if self._partitions is not None:
             # What waits behind a failed head of one partition must not hold up the others.
             self._partitions.rest(crowded)
-        deliveries = self._scope.receiver.receive(room, CROWDED_WAIT_S if crowded else WAIT_S)
+        wait_s = CROWDED_WAIT_S if crowded else WAIT_S
+        deliveries = self._paced.read(room, lambda: self._scope.receiver.receive(room, wait_s))
         self.began = True
         if deliveries or self._partitions is None:
             # Of partitions that all rest nobody has asked: the turns of the assignment tell.

@@ -153,7 +153,7 @@ class RunSweeper:
         #: When the lease of a run, under an epoch, was first seen missing: the database's clock.
         self._missing: dict[tuple[int, int], float] = {}
         #: Since when a run, at an attempt, could have begun, and after how long a wait it is to be offered (again).
-        self._ready: dict[tuple[int, int], _Ready] = {}
+        self._ready: dict[tuple[int, int, float], _Ready] = {}
 
     def sweep(self, jobs: Mapping[str, CronJob], by_store_s: float) -> Steps[float]:
         """One look at everything open; in how many seconds the first further attempt is due. Raises ``Unavailable``.
@@ -190,7 +190,8 @@ class RunSweeper:
         known, self._ready = self._ready, {}
         found = []
         for row in waiting:
-            key = (row.id, row.attempt)
+            # Whoever was told to come later begins to wait anew.
+            key = (row.id, row.attempt, row.not_before_s)
             # A further attempt, and one that begins later than its slot, is offered by nobody else.
             by_us = row.attempt > 1 or row.not_before_s > row.changed_s
             # Within the time in which it is to be begun, unless that is shorter than two sweeps are apart.
@@ -222,7 +223,7 @@ class RunSweeper:
             yield offer_of(some)
             # Not before: a queue that does not answer has not been told.
             for row in some:
-                ready = self._ready[row.id, row.attempt]
+                ready = self._ready[row.id, row.attempt, row.not_before_s]
                 ready.offer_s = max(OFFER_AGAIN_S, 2 * (now_s - ready.since))
 
 

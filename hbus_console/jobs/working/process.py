@@ -28,6 +28,7 @@ from hbus_console.database import AWAY, fresh_connections, keep_connections
 from hbus_console.jobs.known import policy_of
 from hbus_console.jobs.models import Job, JobRun
 from hbus_console.jobs.places import own_places
+from hbus_console.jobs.working.limits import start_of
 from hbus_console.jobs.working.shipping import LogShipper, spool_folder
 from hbus_console.jobs.working.work import RunWork, do_work
 from hbus_console.wiring import fact_log, store
@@ -67,10 +68,13 @@ class RunProcess:
         """How it ended; ``None`` when it was not begun here."""
         with fresh_connections():
             try:
-                state = self._worker.run(run, self._work)
+                give_back = start_of(run, self._clock.now_ms() * 1_000)
+                state = None if give_back is None else self._worker.run(run, self._work)
             except Unavailable as error:
                 _log.warning("a run could not be begun", run=run, error=error.what)
                 return None
+            if give_back is not None and self._held is None:
+                give_back(1)
             self._tell_end(state)
             return state
 

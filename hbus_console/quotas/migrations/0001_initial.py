@@ -101,9 +101,9 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('minute', models.BigIntegerField()),
-                ('service', models.CharField(max_length=150)),
-                ('resource', models.CharField(max_length=150)),
-                ('tenant', models.CharField(max_length=150)),
+                ('service', models.CharField(max_length=200)),
+                ('resource', models.CharField(max_length=200)),
+                ('tenant', models.CharField(max_length=200)),
                 ('admitted', models.BigIntegerField(default=0)),
                 ('delayed', models.BigIntegerField(default=0)),
                 ('refused', models.BigIntegerField(default=0)),
@@ -119,7 +119,7 @@ class Migration(migrations.Migration):
             name='TenantPlan',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('tenant', models.CharField(max_length=150)),
+                ('tenant', models.CharField(max_length=200)),
                 ('plan', models.CharField(max_length=100)),
                 ('since', models.PositiveBigIntegerField()),
                 ('until', models.PositiveBigIntegerField(null=True)),

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from engine.core.clock import ManualClock
-from engine.core.pacing import Pace
+from engine.core.pacing import Pace, Together, all_go
 
 
 class Waits(ManualClock):
@@ -104,3 +104,57 @@ def test_who_is_told_to_stop_waits_no_longer() -> None:
     pace.admit(1, stop)
     stop.set()
     pace.admit(1, stop)
+
+
+class _Purse:
+    """So many may go, and no more come in until somebody has waited."""
+
+    why = "the purse is empty"
+    holds = True
+
+    def __init__(self, left: int, brings: int = 0) -> None:
+        self.left, self.brings = left, brings
+
+    def take(self, most: int) -> int:
+        got = min(most, self.left)
+        self.left -= got
+        return got
+
+    def give_back(self, count: int) -> None:
+        self.left += count
+
+    def again_s(self) -> float:
+        self.left += self.brings
+        return 0.5
+
+
+def test_what_is_taken_of_a_pace_is_spent_and_what_comes_back_is_not() -> None:
+    clock = ManualClock()
+    pace = Pace(10, clock, burst_s=1)
+    clock.advance(10)
+    assert (pace.take(4), pace.take(100), pace.take(1)) == (4, 6, 0)
+    assert pace.again_s() == pytest.approx(0.1)
+    pace.give_back(3)
+    assert (pace.take(100), pace.why, pace.holds) == (3, "", True)
+
+
+def test_together_as_many_go_as_all_let_go_and_the_rest_goes_back() -> None:
+    wide, narrow, never = _Purse(10), _Purse(3), _Purse(0)
+    both = Together([wide, narrow])
+    assert (both.take(8), wide.left, narrow.left) == (3, 7, 0)
+    both.give_back(2)
+    assert (wide.left, narrow.left) == (9, 2)
+    none = Together([wide, never, narrow])
+    assert (none.take(8), wide.left, narrow.left) == (0, 9, 2)
+    assert (none.why, none.again_s(), none.holds) == ("the purse is empty", 0.5, True)
+    assert (Together([]).take(5), Together([]).why, Together([]).again_s(), Together([]).holds) == (5, "", 0.0, False)
+
+
+def test_all_go_part_after_part_and_a_stop_gives_back_what_was_had() -> None:
+    clock, stop = Waits(), threading.Event()
+    assert all_go(_Purse(4, brings=3), 10, clock, stop)
+    assert clock.waited == [0.5, 0.5]
+    stop.set()
+    purse = _Purse(4)
+    assert not all_go(purse, 10, clock, stop)
+    assert purse.left == 4

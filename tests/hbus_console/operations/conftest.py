@@ -9,6 +9,7 @@ import pytest
 
 from engine.core.clock import ManualClock, to_datetime
 from engine.core.errors import BadInput
+from engine.core.pacing import Pacing
 from engine.core.subject import Subject
 from hbus_console.access.permissions import Actor, allows
 from hbus_console.accounts.actors import actor_of
@@ -43,6 +44,7 @@ class Words:
         self.left: int | None = None
         #: The one namespace that it says it touches; empty: there may be several.
         self.within = "booking.changed"
+        self.held_to: Pacing | None = None
         self.broken: dict[str, Exception] = {}
         self.looking: Callable[[], None] = lambda: None
         self.during: Callable[[], None] = lambda: None
@@ -65,6 +67,9 @@ class Words:
         samples = [Sample(Subject("message", "booking.changed", word), to_datetime(0)) for word in spec["words"][:5]]
         total = len(spec["words"]) if self.left is None else self.left
         return Plan(total, samples, obstacle="It may not be said." if "never" in spec["words"] else "")
+
+    def pacing(self, actor: str, spec: Mapping[str, Any]) -> Pacing | None:
+        return self.held_to
 
     def look(self, task: Task, limit: int) -> Do:
         self.looking()

@@ -180,3 +180,47 @@ def test_a_database_that_is_away_is_waited_for(operator: Actor, words: Words, ru
         runner.tick()
     operation.refresh_from_db()
     assert operation.state == "queued"
+
+
+class _Limit:
+    """What limits who started it."""
+
+    why = "It waits for its turn: the quota policy partners lets no more through for now."
+    holds = True
+
+    def __init__(self) -> None:
+        self.left = 0
+
+    def take(self, most: int) -> int:
+        got = min(most, self.left)
+        self.left -= got
+        return got
+
+    def give_back(self, count: int) -> None:
+        self.left += count
+
+    def again_s(self) -> float:
+        return 0.1
+
+
+def test_a_limit_of_whoever_started_it_holds_it_beside_its_rate_and_says_so(
+    operator: Actor, words: Words, runner: OperationRunner, clock: ManualClock
+) -> None:
+    words.held_to = limit = _Limit()
+    operation = start(operator, *"abcdef", rate_per_s=4)
+    runner.tick()
+    operation.refresh_from_db()
+    assert (said(), operation.state, operation.last_error) == ([], "queued", limit.why)
+    limit.left = 3
+    clock.advance(1.0)
+    runner.tick()
+    operation.refresh_from_db()
+    assert said() == ["a", "b", "c"]
+    limit.left = 100
+    runner.tick()
+    assert said() == ["a", "b", "c", "d"], "its own rate holds as well"
+    clock.advance(10.0)
+    runner.tick()
+    operation.refresh_from_db()
+    assert (operation.state, operation.last_error) == ("done", "")
+    assert limit.left == 97, "what was not used went back"
