@@ -2,13 +2,15 @@ from __future__ import annotations
 
 from django.urls import path
 
-from hbus_console.quotas.views import books, forms, lists, plans, policy
+from hbus_console.quotas.views import books, forms, lists, plans, policy, trying
 
 app_name = "quotas"
 _ONE = "quotas/policies/<str:policy>"
 urlpatterns = [
     path("quotas/", lists.quotas, name="list"),
     path("quotas/chart/", lists.chart, name="chart"),
+    path("quotas/try/", trying.bench, name="try"),
+    path("quotas/try/chart/", trying.chart, name="try-chart"),
     path("quotas/new/", forms.new, name="new"),
     path("quotas/plans/", plans.plans, name="plans"),
     path("quotas/plans/set/", plans.set_one, name="set-plan"),

@@ -100,6 +100,7 @@ PAGES = {
     "an operation": "/operations/{operation}/",
     "quotas": "/quotas/",
     "a quota policy": "/quotas/policies/hotel-search-partner/",
+    "a trial of a limit": "/quotas/try/",
     "plans of tenants": "/quotas/plans/",
     "alerts": "/alerts/",
     "audit": "/audit/",

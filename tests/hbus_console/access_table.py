@@ -137,6 +137,8 @@ TABLE: dict[str, Line] = {
     # --- quotas
     "quotas/": may(GET="viewer", lists=True),
     "quotas/chart/": may(GET="viewer", query="policy=inside"),
+    "quotas/try/": may(GET="viewer"),
+    "quotas/try/chart/": may(GET="viewer"),
     "quotas/new/": may(
         GET="governor", POST=("governor", {"name": "probe", "owner": "Inside team", "limit": "5", "burst": "5", **WHY})
     ),

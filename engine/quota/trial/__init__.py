@@ -1,0 +1,8 @@
+"""Trying a limit out before anybody is held to it: traffic of a shape is played against the real engine, in no time."""
+
+from __future__ import annotations
+
+from engine.quota.trial.playing import MOST_CALLS, Trial, TrialPart, try_out
+from engine.quota.trial.traffic import Shape, Traffic
+
+__all__ = ["MOST_CALLS", "Shape", "Traffic", "Trial", "TrialPart", "try_out"]
