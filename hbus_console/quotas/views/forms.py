@@ -12,16 +12,17 @@ from django.views.decorators.http import require_http_methods
 
 from engine.core.errors import BadInput
 from hbus_console.access.acts import VIEW
-from hbus_console.access.permissions import SOMEWHERE
-from hbus_console.access.web import actor, console_view
+from hbus_console.access.permissions import SOMEWHERE, visible_scopes
+from hbus_console.access.web import FORM_KEPT, FORM_MARK, actor, console_view
 from hbus_console.quotas.feature import QUOTA_EDIT
+from hbus_console.quotas.foreseeing import preview
 from hbus_console.quotas.services.draft import AMOUNT, COVERS, SETTINGS, SHARING, TRIAL, PolicyDraft, snapshot
 from hbus_console.quotas.services.policies import change_policy, create_policy
 from hbus_console.quotas.services.policies import policy as policy_named
 from hbus_console.quotas.views.policy import frame
 from hbus_console.teams.services import team_names
 from hbus_console.ui.forms import revision, text
-from hbus_console.ui.pages import form_page
+from hbus_console.ui.pages import clock, form_page
 
 _PARTS = {
     "covers": SETTINGS.part(COVERS),
@@ -49,6 +50,8 @@ def new(request: HttpRequest) -> HttpResponse:
     if values.get("burst") == "":
         values["burst"] = values["limit"]
     page["values"] = {**page["values"], **values, "name": name, "reason": reason}
+    if "preview" in request.POST:
+        return _previewed(request, page)
     try:
         made = create_policy(actor(request), PolicyDraft(**{**values, "name": name}), reason)
     except BadInput as refused:
@@ -67,6 +70,8 @@ def settings(request: HttpRequest, policy: str) -> HttpResponse:
     values = SETTINGS.typed(request.POST, SETTINGS.changeable)
     reason = request.POST.get("reason", "")
     page["values"] = {**page["values"], **values, "reason": reason}
+    if "preview" in request.POST:
+        return _previewed(request, page)
     try:
         changed = change_policy(who, policy, values, reason, version=revision(request.POST))
     except BadInput as refused:
@@ -76,3 +81,14 @@ def settings(request: HttpRequest, policy: str) -> HttpResponse:
     else:
         messages.success(request, f"{policy} is changed: version {changed.version}, on every node within a second.")
     return redirect("quotas:policy", policy)
+
+
+def _previewed(request: HttpRequest, page: dict[str, Any]) -> HttpResponse:
+    """The form as it was sent, with what its policy would have done; nothing is stored."""
+    try:
+        found = preview(page["values"], clock.now_ms(), visible_scopes(actor(request), VIEW))
+    except BadInput as refused:
+        return form_page(request, "quotas/form.html", page, refused)
+    answer = form_page(request, "quotas/form.html", {**page, "preview": found})
+    answer[FORM_MARK] = FORM_KEPT
+    return answer

@@ -263,3 +263,32 @@ def test_a_policy_of_seats_shows_who_is_at_work(
 def test_nobody_is_served_by_half(page: Client, make_policy: MakePolicy) -> None:
     with pytest.raises(BadInput, match="by half"):
         make_policy("uploads", 2.5, service="publish", period="at once")
+
+
+def test_a_preview_tells_what_the_last_day_would_have_been_and_saves_nothing(
+    page: Client, make_policy: MakePolicy
+) -> None:
+    make_policy("partners", 50, 100, service="publish", resource="hotels.*")
+    _used("globetrek", 900, 100)
+    _used("sunways", 30, 0)
+    form = {
+        "service": "publish", "resource": "hotels.*", "tenant": "*", "plan": "", "whose": "each", "limit": "1",
+        "burst": "10", "period": "", "zone": "UTC", "on_loss": "fallback", "fallback_percent": "10", "weight": "1",
+        "floor": "0", "priority": "0", "canary_percent": "0", "canary_limit": "0", "canary_burst": "0",
+        "revision": "1", "owner": "Reservations", "preview": "1",
+    }  # fmt: skip
+    answer = page.post("/quotas/policies/partners/settings/", form)
+    assert answer.status_code == 200
+    html = " ".join(answer.content.decode().split())
+    # Of globetrek's 1,000 from 10 to 70, of 30 from 10 to 30.
+    assert "<b>1.9 to 9.7 %</b>" in html
+    assert "of 1,030 tokens that were asked; 100 were refused as it was" in html
+    assert "2 tenants would have been refused something" in html
+    assert 'name="limit" type="text" value="1' in html, "what was typed stays"
+    assert QuotaPolicy.objects.get(name="partners").limit == 50
+    together = page.post("/quotas/policies/partners/settings/", {**form, "whose": "together", "limit": "100"})
+    assert "all together" in together.content.decode()
+    bad = page.post("/quotas/policies/partners/settings/", {**form, "limit": "-1"})
+    assert bad.status_code == 422
+    nothing = page.post("/quotas/new/", {**form, "name": "others", "resource": "nobody.asked"})
+    assert "Nothing of it was asked in the last day" in nothing.content.decode()

@@ -1,0 +1,87 @@
+"""What a policy would have done with the last day's traffic, before anybody is held to it."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from engine.quota.preview import Foreseen, foresee
+from hbus_console.evidence.totals import total
+from hbus_console.quotas.models import QuotaUse
+from hbus_console.quotas.services.draft import checked
+from hbus_console.quotas.services.rules import rules_of
+from hbus_console.quotas.sight import uses_q
+from hbus_console.quotas.use_chart import covered_q
+from hbus_console.quotas.wording import limit_words, together
+
+#: How far is looked back, in seconds; tenants that are looked at, those that asked most, and those that are listed.
+DAY_S, MOST_TENANTS, MOST_LISTED = 86_400, 500, 8
+
+
+@dataclass(frozen=True)
+class TenantForeseen:
+    """One tenant, or all together."""
+
+    tenant: str
+    foreseen: Foreseen
+    #: Tokens that were refused as it was.
+    refused: int
+
+
+@dataclass(frozen=True)
+class PolicyPreview:
+    """All figures are tokens of the last day."""
+
+    limit: str
+    total: Foreseen
+    refused: int
+    tenants: list[TenantForeseen]
+    #: Tenants that would have been refused something, and those that are not listed, or not looked at.
+    touched: int
+    unlisted: int
+    unseen: int
+
+    @property
+    def least_share(self) -> float:
+        return 100 * self.total.least / self.total.asked if self.total.asked else 100.0
+
+    @property
+    def most_share(self) -> float:
+        return 100 * self.total.most / self.total.asked if self.total.asked else 100.0
+
+
+def preview(values: Mapping[str, Any], now_ms: int, scopes: tuple[str, ...]) -> PolicyPreview:
+    """Of what ``scopes`` may see, as if this policy alone had held, by its limit at this moment; stores nothing.
+
+    Raises :class:`BadInput` as saving would.
+    """
+    settings = checked(values)
+    since = now_ms // 60_000 * 60 - DAY_S
+    rows = QuotaUse.objects.filter(covered_q(settings), uses_q(scopes), minute__gte=since).order_by()
+    by_tenant = rows.values_list("tenant").annotate(a=total("admitted"), r=total("refused"))
+    sums = {tenant: (admitted + refused, refused) for tenant, admitted, refused in by_tenant}
+    chosen = sorted(sums, key=lambda tenant: (-sums[tenant][0], tenant))[:MOST_TENANTS]
+    asked: dict[str, Counter[int]] = defaultdict(Counter)
+    shared = together(settings)
+    minutes = (
+        rows.filter(tenant__in=chosen).values_list("tenant", "minute").annotate(a=total("admitted"), r=total("refused"))
+    )
+    for tenant, minute, admitted, refused in minutes:
+        asked["" if shared else tenant][minute] += admitted + refused
+    (rule, *_) = rules_of("tried", settings, now_ms)
+    lost = sum(refused for _, refused in (sums[tenant] for tenant in chosen))
+    found = [
+        TenantForeseen(tenant, foresee(rule, came), lost if shared else sums[tenant][1])
+        for tenant, came in asked.items()
+    ]
+    whole = Foreseen()
+    for each in found:
+        whole.add(each.foreseen)
+    touched = [each for each in found if each.foreseen.least < each.foreseen.asked]
+    touched.sort(key=lambda each: (each.foreseen.least - each.foreseen.asked, each.tenant))
+    listed = touched[:MOST_LISTED]
+    return PolicyPreview(
+        limit_words(settings), whole, lost, listed, len(touched), len(touched) - len(listed), len(sums) - len(chosen)
+    )
