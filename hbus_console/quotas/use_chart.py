@@ -80,7 +80,7 @@ def used(who: Actor, chosen: TimeRange, row: QuotaPolicy, limiter: Key | None) -
         of,
         uses_q(visible_scopes(who, VIEW)),
         minute__gte=chosen.start_ms // 60_000 * 60,
-        minute__lt=chosen.end_ms // 1000,
+        minute__lte=chosen.end_ms // 1000,
     ).aggregate(a=total("admitted"), r=total("refused"))
     admitted, refused = sums["a"] or 0, sums["r"] or 0
     return admitted + refused, admitted

@@ -14,7 +14,7 @@ from engine.quota import Source
 from engine.quota.plane import ControlPlane
 from engine.quota.planes.memory import MemoryControlPlane
 from hbus_console.evidence.booking import Booking
-from hbus_console.quotas.door import TELL_S, QuotaDoor
+from hbus_console.quotas.door import IDLE_S, TELL_S, QuotaDoor
 from hbus_console.quotas.models import QuotaUse
 from hbus_console.quotas.reports import read_reports
 from hbus_console.quotas.services.books import give, newest_book
@@ -138,14 +138,18 @@ class _Passing(ManualClock):
         return event.is_set()
 
 
-def test_newer_rules_are_told_at_once_and_all_else_every_two_seconds(
+def test_newer_rules_are_told_at_once_and_who_does_something_tells_every_two_seconds(
     make_policy: MakePolicy, plane: ControlPlane, facts: MemoryFacts
 ) -> None:
     clock = _Passing(lambda: None)
     made = QuotaDoor("here", plane, facts, clock=clock)
-    began = clock.monotonic()
-    assert made.wait() is False
-    assert clock.monotonic() - began == TELL_S
+    assert (made.wait(), clock.monotonic()) == (False, IDLE_S), "who does nothing has little to tell"
+    made.gate.admit("api", "topics", "ada")
+    assert (made.wait(), clock.monotonic()) == (False, IDLE_S + TELL_S)
+    made.tell()
+    assert (made.wait(), clock.monotonic()) == (False, IDLE_S + 2 * TELL_S), "its rates fall"
+    made.tell()
+    assert (made.wait(), clock.monotonic()) == (False, 2 * IDLE_S + 2 * TELL_S)
     make_policy("everyone", 10)
     _in_force(plane)
     clock = _Passing(lambda: made.node.turn())  # noqa: PLW0108 - it is made below
