@@ -338,7 +338,8 @@ def _figures(row: SubscriptionRow, lag: Lag | None, chosen: TimeRange, now_ms: i
     handling, _, unit = formats.duration(row.rates.handler_us).partition(" ")
     return [
         Figure(f"{live}/rate", "Settled", formats.rate(row.rates.settled), "/s", "ok", history.settled,
-               "nothing settled in this time" if first is None else f"{share(first)} at first attempt"),
+               "nothing settled in this time" if first is None
+               else f"mean of half a minute; {share(first)} at first attempt"),
         # Not by the stream, which tells what the keeper saw last: here the store itself is asked.
         Figure("", "Unsettled", backlog.told, "", backlog.tone,
                waiting.unsettled, parts(lag) if lag else "the store cannot be asked"),

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.core.errors import BadInput
+from engine.bus.transports.nsq.nodes import WITH_NSQD, Nodes
+from engine.core.errors import BadInput, ConfigurationError
 from hbus_console.registry.declaration import Feature, ProcessRole
 from hbus_console.registry.loading import features
 from hbus_console.supervisor import roles as roles_module
@@ -139,3 +140,11 @@ def test_the_store_gets_a_private_configuration_that_keeps_everything(tmp_path: 
 )
 def test_the_url_is_one_a_browser_can_open(bind: str, url: str) -> None:
     assert dataclasses.replace(HERE, bind=bind).console_url == url
+
+
+def test_what_nsq_asks_for_where_there_is_none_leaves_no_usual_role_out() -> None:
+    usual = {role.name for role in roles().values() if role.declared.usual}
+    assert set(WITH_NSQD.split(",")) == {"nsqd", *usual} - {"store"}
+    with pytest.raises(ConfigurationError) as refused:
+        Nodes({})
+    assert f"ROLES={WITH_NSQD} make run" in refused.value.remedy

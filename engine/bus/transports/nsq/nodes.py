@@ -72,6 +72,10 @@ class Node:
                 raise
 
 
+#: The roles of an installation that has an nsqd of its own from its first start on.
+WITH_NSQD = "nsqd,web,consumer,keeper,cron,jobs"
+
+
 class Nodes:
     """The nsqds of one installation. Thread-safe."""
 
@@ -83,7 +87,7 @@ class Nodes:
         if not named and not self._lookups:
             raise ConfigurationError(
                 "There is no nsqd: neither NSQD_URL nor NSQLOOKUPD_URL is set.",
-                remedy="Start with ROLES=nsqd,web,consumer,keeper make run, or set NSQD_URL=http://host:4151.",
+                remedy=f"Start with ROLES={WITH_NSQD} make run, or set NSQD_URL=http://host:4151.",
                 field="NSQD_URL",
             )
         self._named = named
