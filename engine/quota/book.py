@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Annotated
@@ -122,14 +122,16 @@ class Book(msgspec.Struct, frozen=True, kw_only=True):
     #: How many nodes there are, for what each may spend before the control plane has told it.
     nodes: Annotated[int, Meta(ge=1)] = 1
 
-    def resolve(self, name: Name, at_ms: int) -> Terms:
-        """What holds for a limiter at a moment (which matters to calendar periods alone).
+    def resolve(self, name: Name, at_ms: int, among: Sequence[Rule] | None = None) -> Terms:
+        """What holds for a limiter at a moment (which matters to calendar periods alone). ``among``: the rules that may
+        cover it, where somebody knows that no other does.
 
         Of the rules that give each tenant its own bucket, the one that is most about this tenant; of those with a
         period likewise, for each kind of period. All that tenants share.
         """
         plan = self.plans.get(name.tenant, "")
-        covering = [rule for rule in self.rules if rule.period is not Period.AT_ONCE and rule.covers(name, plan)]
+        rules = self.rules if among is None else among
+        covering = [rule for rule in rules if rule.period is not Period.AT_ONCE and rule.covers(name, plan)]
         own: dict[Period, Rule] = {}
         for rule in covering:
             if rule.whose is Whose.EACH and (rule.period not in own or own[rule.period].rank() < rule.rank()):

@@ -9,6 +9,7 @@ import math
 import random
 import threading
 from collections import deque
+from dataclasses import replace
 from typing import Protocol
 
 from engine.core.clock import Clock
@@ -97,6 +98,9 @@ class HeldLimiter:
             if self._closed or terms.version < self._terms.version or terms == self._terms:
                 return
             old, self._terms = self._terms, terms
+            if replace(terms, version=old.version) == old:
+                # Another rule has changed: what is prepaid stays so.
+                return
             held = self._purse.empty() if old.chain else self._purse.clear()
             self._gone += held
             self._purse.void = self._purse.void + held if old.chain == terms.chain else 0
@@ -154,6 +158,18 @@ class HeldLimiter:
             if self._wants() and not self._in_air and not self._away():
                 moments.append(max(now, self._due_at()))
             return min(moments, default=None)
+
+    @property
+    def idle(self) -> bool:
+        """Whether it holds nothing, owes nothing and wants nothing."""
+        with self._lock:
+            return not (self._wants() or self._in_air or (self._terms.chain and self._purse.left()))
+
+    @property
+    def spent(self) -> int:
+        """Tokens of permits so far; of one that nothing limits always 0."""
+        with self._lock:
+            return self._had - self._gone - self._purse.left() if self._terms.chain else 0
 
     def try_again(self) -> None:
         """The control plane may know the rules by now."""

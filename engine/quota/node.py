@@ -6,12 +6,14 @@ import heapq
 import logging
 import random
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from weakref import WeakValueDictionary
 
 from engine.core.clock import Clock, SystemClock, jitter
 from engine.core.error_text import text_of
 from engine.core.errors import BadInput, Unavailable
 from engine.quota.book import Book, read_book
+from engine.quota.book_index import BookIndex
 from engine.quota.distributed import DistributedLimiter
 from engine.quota.held import HeldLimiter
 from engine.quota.limiter import LimiterStatus
@@ -23,11 +25,16 @@ from engine.quota.terms import Name, Terms
 LOOK_S = 0.5
 #: The first and the longest pause between two tries to reach a control plane that is away.
 PROBE_S, PROBE_MOST_S = 0.1, 2.0
+#: How often limiters are looked for that nobody uses, in seconds.
+FORGET_S = 60.0
 #: The most Wants of one round trip.
 AT_ONCE = 200
 #: A limiter that is closed gives back all it has within so many Wants: the one under way, and one of its own.
 STOP_ROUNDS = 2
 
+#: Later than any period ends.
+_NEVER_MS = 2**62
+_Key = tuple[str, str, str, bool]
 _log = logging.getLogger(__name__)
 
 
@@ -58,13 +65,18 @@ class QuotaNode:
         self._rng = rng or random.Random()  # noqa: S311 - it spreads, and hides nothing
         self._changed = changed
         self._lock = threading.Lock()
-        self._limiters: dict[tuple[str, str, str, bool], DistributedLimiter] = {}
+        self._limiters: dict[_Key, DistributedLimiter] = {}
         #: In the order in which they called: one history has one course.
         self._called: dict[HeldLimiter, None] = {}
         self._timers: list[tuple[float, int, HeldLimiter]] = []
         self._number = 0
-        self._book = book
-        self._shadows = _has_shadow(book)
+        self._index = None if book is None else BookIndex(book)
+        #: Those that are kept by others alone, and what each of the rest had spent at the last look.
+        self._idle: WeakValueDictionary[_Key, DistributedLimiter] = WeakValueDictionary()
+        self._spent: dict[_Key, int] = {}
+        self._forget_at = self._clock.monotonic() + FORGET_S
+        #: When the first calendar period of any limiter ends.
+        self._period_ends_ms = _NEVER_MS
         self._look_at = float("-inf")
         self._probe_at = float("-inf")
         self._pause_s = PROBE_S
@@ -84,11 +96,13 @@ class QuotaNode:
         if (known := self._limiters.get(key)) is not None and not known.closed:
             return known
         with self._lock:
-            limiter = self._limiters.get(key)
+            limiter = self._limiters.get(key) or self._idle.pop(key, None)
             if limiter is None or limiter.closed:
                 name = Name(*key)
-                limiter = DistributedLimiter(name, self._terms(name), self, self._clock, self._rng)
-                self._limiters[key] = limiter
+                terms = self._terms(name)
+                self._period_ends_ms = min(self._period_ends_ms, _ends_ms(terms))
+                limiter = DistributedLimiter(name, terms, self, self._clock, self._rng)
+            self._limiters[key] = limiter
             return limiter
 
     def start(self) -> None:
@@ -122,17 +136,17 @@ class QuotaNode:
     @property
     def shadows(self) -> bool:
         """Whether any rule only counts."""
-        return self._shadows
+        return self._index is not None and self._index.shadows
 
     @property
     def book(self) -> Book | None:
         """The rules that its limiters are held to; ``None`` while it knows none."""
-        return self._book
+        return None if self._index is None else self._index.book
 
     @property
     def version(self) -> int:
         """The version of the rules that its limiters are held to; 0 while it knows none."""
-        return 0 if self._book is None else self._book.version
+        return 0 if self._index is None else self._index.book.version
 
     def turn(self) -> float:
         """Do all that is due; the seconds until there is more, if nobody calls."""
@@ -144,6 +158,8 @@ class QuotaNode:
         elif now >= self._look_at:
             self._look(now)
         self._carry(self._due(now))
+        if now >= self._forget_at:
+            self._forget_idle(now)
         now = self._clock.monotonic()
         looks_at = self._look_at if self.away_since is None else self._probe_at
         with self._lock:
@@ -224,8 +240,8 @@ class QuotaNode:
             _log.info("The quota control plane answers again.")
             self._changed(False)
             self._call_all()
-        elif self._book is not None and any(rule.by_calendar for rule in self._book.rules):
-            # Another day may have begun.
+        elif self._clock.now_ms() >= self._period_ends_ms:
+            # Another day has begun.
             self._give_terms()
 
     def _takes_a_want(self, now: float) -> bool:
@@ -262,23 +278,25 @@ class QuotaNode:
             # What was newer a moment ago may have been lost since, and older rules put in its place.
             return
         try:
-            book = read_book(kept)
+            index, now_ms = BookIndex(read_book(kept)), self._clock.now_ms()
             # Whatever is wrong with it is found before anything goes by it.
-            for limiter in self._all():
-                book.resolve(limiter.name, self._clock.now_ms())
+            found = [(limiter, index.resolve(limiter.name, now_ms)) for limiter in self._all()]
         except BadInput as error:
             # What is in force here stays so; it is looked at again when there is another version.
             _log.error("%s", text_of(error))
             return
-        self._book, self._shadows = book, _has_shadow(book)
-        self._give_terms()
+        self._index = index
+        # One that was made meanwhile may have been by the rules before.
+        known = {limiter for limiter, _ in found}
+        found += [(each, index.resolve(each.name, now_ms)) for each in self._all() if each not in known]
+        self._give(found)
 
     def _restore(self) -> None:
         """The control plane has lost the rules: each node has them. It takes none that are older than what it knows."""
-        if self._book is None:
+        if self._index is None:
             return
         try:
-            self._plane.keep_rules(*self._book.kept())
+            self._plane.keep_rules(*self._index.book.kept())
         except Unavailable as error:
             self._went_away(error)
             return
@@ -286,8 +304,26 @@ class QuotaNode:
             limiter.try_again()
 
     def _give_terms(self) -> None:
-        for limiter in self._all():
-            limiter.adopt(self._terms(limiter.name))
+        self._give([(limiter, self._terms(limiter.name)) for limiter in self._all()])
+
+    def _give(self, found: Sequence[tuple[DistributedLimiter, Terms]]) -> None:
+        self._period_ends_ms = min((_ends_ms(terms) for _, terms in found), default=_NEVER_MS)
+        for limiter, terms in found:
+            limiter.adopt(terms)
+
+    def _forget_idle(self, now: float) -> None:
+        """Those that spent nothing since the last look and hold nothing are kept only by whoever else has them: tenants
+        come once, and their limiters would stay for ever.
+        """
+        self._forget_at = now + FORGET_S
+        for key, limiter in list(self._limiters.items()):
+            spent = limiter.spent
+            if limiter.idle and self._spent.get(key) == spent:
+                with self._lock:
+                    self._idle[key] = self._limiters.pop(key)
+                self._spent.pop(key, None)
+            else:
+                self._spent[key] = spent
 
     def _call_all(self) -> None:
         with self._lock:
@@ -296,11 +332,12 @@ class QuotaNode:
 
     def _all(self) -> list[DistributedLimiter]:
         with self._lock:
-            return list(self._limiters.values())
+            return [*self._limiters.values(), *self._idle.values()]
 
     def _terms(self, name: Name) -> Terms:
-        return Terms() if self._book is None else self._book.resolve(name, self._clock.now_ms())
+        return Terms() if self._index is None else self._index.resolve(name, self._clock.now_ms())
 
 
-def _has_shadow(book: Book | None) -> bool:
-    return book is not None and any(rule.shadow for rule in book.rules)
+def _ends_ms(terms: Terms) -> int:
+    """When its calendar periods end, the first of them."""
+    return min((link.ends_ms for link in terms.chain if link.ends_ms), default=_NEVER_MS)

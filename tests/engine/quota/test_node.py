@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
 from collections.abc import Callable, Sequence
+from itertools import product
 
 import pytest
 
 from engine.core.clock import ManualClock
 from engine.core.errors import BadInput
 from engine.core.store import open_client
-from engine.quota import Book, OnLoss, Period, QuotaNode, Rule, Source
+from engine.quota import Book, OnLoss, Period, QuotaNode, Rule, Source, Whose
+from engine.quota.book_index import BookIndex
+from engine.quota.node import FORGET_S
 from engine.quota.plane import ControlPlane, KeptBook
 from engine.quota.planes.memory import MemoryControlPlane
 from engine.quota.planes.redis import RedisControlPlane
 from engine.quota.protocol import Alloc, Answer, BucketLink, KeptRule, Want
+from engine.quota.terms import Name
 from tests.engine.quota.cluster import Cluster, Wire
 
 ALL = Rule(id="all", limit=100.0, burst=100.0)
@@ -72,7 +77,7 @@ def test_a_zone_that_is_none_is_refused_by_its_field() -> None:
     assert refused.value.field == "zone"
 
 
-@pytest.mark.parametrize("name", ["a\nb", "\udc80", "x" * 151])
+@pytest.mark.parametrize("name", ["a\nb", "\udc80", "x" * 201])
 def test_a_name_that_no_store_could_keep_is_refused(name: str) -> None:
     node = QuotaNode("n", full(ALL))
     with pytest.raises(BadInput):
@@ -219,3 +224,101 @@ def test_of_a_period_that_began_before_its_memory_a_plane_sells_the_rest_alone(
     # The next one is known from its beginning.
     now[0] = day * 20_001 + 1
     assert sold(2, day * 20_001) == 1_000
+
+
+def _passes(clock: ManualClock, node: QuotaNode, seconds: float) -> None:
+    for _ in range(round(seconds / 0.5)):
+        clock.advance(0.5)
+        node.turn()
+
+
+def _on_a_clock(*rules: Rule) -> tuple[ManualClock, MemoryControlPlane, QuotaNode]:
+    clock = ManualClock()
+    moments = iter([-1e6])
+    plane = MemoryControlPlane(now=lambda: next(moments, clock.monotonic()))
+    plane.keep_rules(*Book(version=1, rules=rules).kept())
+    node = QuotaNode("n", plane, clock=clock)
+    node.turn()
+    return clock, plane, node
+
+
+def test_tenants_that_came_once_are_forgotten_and_whoever_has_a_limiter_keeps_it() -> None:
+    clock, plane, node = _on_a_clock(ALL)
+    kept = node.limiter("api", "search", "kept")
+    for number in range(500):
+        limiter = node.limiter("api", "search", f"t{number}")
+        limiter.reserve(1, 0)
+    del limiter
+    unlimited = node.limiter("other", "search", "free")
+    node.turn()
+    assert len(node.statuses()) == 502
+    _passes(clock, node, 3 * FORGET_S)
+    gc.collect()
+    assert {name.tenant for name, _ in node.statuses()} == {"kept", "free"}
+    assert node.limiter("api", "search", "kept") is kept
+    assert node.limiter("other", "search", "free") is unlimited
+    plane.keep_rules(*Book(version=2, rules=(Rule(id="all", limit=0.0, burst=0.0),)).kept())
+    _passes(clock, node, 2)
+    assert kept.terms.version == unlimited.terms.version == 2
+    assert not unlimited.allow()
+
+
+def test_whoever_is_at_it_is_not_forgotten() -> None:
+    clock, _, node = _on_a_clock(ALL)
+    for _ in range(round(4 * FORGET_S)):
+        clock.advance(1.0)
+        node.limiter("api", "search", "busy").reserve(1, 0)
+        node.turn()
+    assert [name.tenant for name, _ in node.statuses()] == ["busy"]
+
+
+def test_what_is_prepaid_stays_when_another_rule_changes_and_goes_when_its_own_does() -> None:
+    clock, plane, node = _on_a_clock(ALL)
+    limiter = node.limiter("api", "search", "t")
+    limiter.reserve(50, 0)
+    node.turn()
+    left = limiter.status().left
+    assert left >= 50
+    other = Rule(id="other", limit=5.0, burst=5.0, service="else")
+    plane.keep_rules(*Book(version=2, rules=(ALL, other)).kept())
+    clock.advance(1.0)
+    node._look_at = float("-inf")
+    node._look(clock.monotonic())
+    assert (limiter.terms.version, limiter.status().left) == (2, left)
+    plane.keep_rules(*Book(version=3, rules=(Rule(id="all", limit=5.0, burst=5.0), other)).kept())
+    node._look(clock.monotonic())
+    assert (limiter.terms.version, limiter.status().left) == (3, 0)
+
+
+def test_a_book_is_asked_by_its_index_as_by_itself() -> None:
+    patterns = ("*", "api", "a*", "jobs", "?pi")
+    rules = tuple(
+        Rule(
+            id=f"{service} {resource} {whose} {shadow}", limit=1 + number, burst=5, service=service, resource=resource,
+            whose=whose, shadow=shadow, period=period,
+        )
+        for number, (service, resource, whose, shadow, period) in enumerate(
+            product(patterns, ("*", "search", "s*"), Whose, (False, True), Period)
+        )
+    )  # fmt: skip
+    book = Book(version=1, rules=rules, plans={"ada": "gold"})
+    index = BookIndex(book)
+    for service, resource, shadow in product(("api", "jobs", "x"), ("search", "sea", "y"), (False, True)):
+        name = Name(service, resource, "ada", shadow=shadow)
+        for _ in range(2):
+            assert index.resolve(name, 10**12) == book.resolve(name, 10**12)
+
+
+def test_calendar_limits_are_looked_at_anew_when_a_period_ends_and_not_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, _, node = _on_a_clock(Rule(id="day", limit=10.0, burst=0.0, period=Period.DAY))
+    limiter = node.limiter("api", "search", "t")
+    (link,) = limiter.terms.chain
+    asked: list[Name] = []
+    resolve = BookIndex.resolve
+    monkeypatch.setattr(BookIndex, "resolve", lambda self, name, at: asked.append(name) or resolve(self, name, at))
+    _passes(clock, node, 30)
+    assert asked == []
+    clock.advance((link.ends_ms - clock.now_ms()) / 1000)
+    _passes(clock, node, 2)
+    assert limiter.terms.chain[0].began_ms == link.ends_ms
+    assert len(asked) == 1

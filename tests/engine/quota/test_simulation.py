@@ -229,7 +229,7 @@ def nodes_take_older_rules(monkeypatch: pytest.MonkeyPatch) -> None:
         with suppress(Unavailable):
             kept = self._plane.book()
             if kept is not None and kept.version != self.version:
-                self._book = None
+                self._index = None
                 self._adopt(kept)
         original(self, now)
 
