@@ -57,9 +57,9 @@ class DistributedLimiter(HeldLimiter):
             now = self._clock.monotonic()
             if self._never(n):
                 return False
-            if self._take(n, now):
+            if self._may_pass() and self._take(n, now):
                 return True
-            if self._away() or self._again_at > now:
+            if not self._may_pass() or self._away() or self._again_at > now:
                 self._demand.add(n)
                 return False
             waiter = ThreadWaiter(n, patient=False)
@@ -74,7 +74,7 @@ class DistributedLimiter(HeldLimiter):
             now = self._clock.monotonic()
             if self._never(n):
                 return REFUSED
-            if self._take(n, now):
+            if self._may_pass() and self._take(n, now):
                 return Reservation(True, 0.0)
             delay = self._promised_in(n, now)
             if delay > (math.inf if max_wait is None else max_wait) or delay == math.inf:
@@ -169,6 +169,12 @@ class DistributedLimiter(HeldLimiter):
             self._host.call(self)
             return waiter
 
+    def _may_pass(self) -> bool:
+        """Whether nobody waits in line for more than is there: whoever came later would take it for ever. While the
+        control plane is away what is waited for may never be there, and holds nobody up.
+        """
+        return not (self._waiters and self._waiters[0].patient) or self._away()
+
     def _never(self, n: int) -> bool:
         return n > self._terms.burst
 
@@ -176,7 +182,8 @@ class DistributedLimiter(HeldLimiter):
         share = 0.0 if self._last is None or self._away() else self._last.share
         if share <= 0:
             return math.inf
-        return max(0.0, self._again_at - now) + (self._owed + n) / share
+        before = self._owed + sum(waiter.n for waiter in self._waiters if waiter.patient)
+        return max(0.0, self._again_at - now) + (before + n) / share
 
     def _void(self, n: int) -> None:
         """They go back with the next Want."""

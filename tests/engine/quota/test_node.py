@@ -322,3 +322,28 @@ def test_calendar_limits_are_looked_at_anew_when_a_period_ends_and_not_before(mo
     _passes(clock, node, 2)
     assert limiter.terms.chain[0].began_ms == link.ends_ms
     assert len(asked) == 1
+
+
+def test_who_waits_for_many_is_not_overtaken_for_ever_by_those_who_take_few() -> None:
+    clock, _, node = _on_a_clock(Rule(id="all", limit=50.0, burst=100.0))
+    limiter = node.limiter("api", "search", "t")
+    for _ in range(300):
+        limiter.reserve(1, 0)
+        node.turn()
+    assert not limiter.reserve(1, 0).ok, "the bucket is empty"
+    done: list[bool] = []
+    waiting = threading.Thread(target=lambda: done.append(limiter.wait(60)))
+    waiting.start()
+    taken = 0
+    for _ in range(100):
+        clock.advance(0.05)
+        node.turn()
+        while limiter.reserve(1, 0).ok:
+            taken += 1
+        waiting.join(0.005)
+        if done:
+            break
+    waiting.join(10)
+    assert done == [True]
+    assert clock.monotonic() < 6
+    assert taken <= 10, "who came later waited for it"
