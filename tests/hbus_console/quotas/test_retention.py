@@ -55,3 +55,10 @@ def test_a_tick_hands_back_control(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_keeper_has_it() -> None:
     assert "quota-retention" in {duty.name for duty in all_duties()}
+
+
+def test_a_whole_batch_goes_in_one_statement() -> None:
+    clock = ManualClock()
+    _used([0] * (retention.BATCH + 1))
+    QuotaRetention(clock=clock).tick()
+    assert QuotaUse.objects.count() == 0
