@@ -15,12 +15,13 @@ from typing import Protocol
 from engine.core.clock import Clock
 from engine.core.errors import BadInput
 from engine.core.ids import new_id
+from engine.quota.common import CommonStandIns
 from engine.quota.demand import Demand
 from engine.quota.limiter import Closed, Glance, LimiterStatus, Source
 from engine.quota.protocol import LIFETIME_S, MOST_TOKENS, REFILL_S, Alloc, Answer, Want
 from engine.quota.purse import Lot, Purse
 from engine.quota.standin import StandIn
-from engine.quota.terms import Name, Terms
+from engine.quota.terms import Name, OnLoss, Terms
 from engine.quota.waiters import Fate, TokenWaiter
 
 #: Who asks for little has so many tokens prepaid for half a permit's life, so that not each costs a Want.
@@ -36,6 +37,11 @@ class WantCarrier(Protocol):
     @property
     def away_since(self) -> float | None:
         """Since when the control plane does not answer, on the monotonic clock; ``None`` while it does."""
+        ...
+
+    @property
+    def common(self) -> CommonStandIns:
+        """What all its limiters may spend together by themselves, of limits that tenants share."""
         ...
 
     def call(self, limiter: HeldLimiter) -> None:
@@ -86,6 +92,11 @@ class HeldLimiter:
     def terms(self) -> Terms:
         """What it is held to now."""
         return self._terms
+
+    @property
+    def told_alone(self) -> float | None:
+        """Tokens a second that it may spend alone, as the control plane has told; ``None``: it was never answered."""
+        return None if self._last is None else min(self._terms.fallback, self._last.fallback)
 
     @property
     def limited(self) -> bool:
@@ -269,7 +280,28 @@ class HeldLimiter:
         terms, last = self._terms, self._last
         # The control plane may know fewer nodes than there are: its memory is young, or some have not asked.
         rate = terms.fallback if last is None else min(terms.fallback, last.fallback)
-        return self._without.spend(n, now, terms.on_loss, rate)
+        return self._common_allows(n, now) and (
+            self._without.spend(n, now, terms.on_loss, rate) or self._common_back(n, now)
+        )
+
+    def _common_allows(self, n: int, now: float) -> bool:
+        """Take ``n`` of what the node may spend of each shared limit, or of none."""
+        terms, common = self._terms, self._host.common
+        if terms.on_loss is not OnLoss.FALLBACK:
+            return True
+        rules = shared_rules(terms)
+        for place, rule in enumerate(rules):
+            if not common.take(rule, n, now, terms.fallback):
+                for taken in rules[:place]:
+                    common.put_back(taken, n, now)
+                return False
+        return True
+
+    def _common_back(self, n: int, now: float) -> bool:
+        if self._terms.on_loss is OnLoss.FALLBACK:
+            for rule in shared_rules(self._terms):
+                self._host.common.put_back(rule, n, now)
+        return False
 
     def _stand_in_for_waiters(self, now: float) -> None:
         waiting: deque[TokenWaiter] = deque()
@@ -375,3 +407,8 @@ class HeldLimiter:
 
 def closed_error() -> Closed:
     return Closed("This limiter was closed.", remedy="Ask for a new one.")
+
+
+def shared_rules(terms: Terms) -> list[str]:
+    """The rules of the chain whose bucket tenants share."""
+    return [link.rule for link in terms.chain if not link.owner]

@@ -14,8 +14,9 @@ from engine.core.error_text import text_of
 from engine.core.errors import BadInput, Unavailable
 from engine.quota.book import Book, read_book
 from engine.quota.book_index import BookIndex
+from engine.quota.common import CommonStandIns
 from engine.quota.distributed import DistributedLimiter
-from engine.quota.held import HeldLimiter
+from engine.quota.held import HeldLimiter, shared_rules
 from engine.quota.limiter import LimiterStatus
 from engine.quota.plane import ControlPlane, KeptBook
 from engine.quota.protocol import Alloc, Answer, Want
@@ -60,6 +61,7 @@ class QuotaNode:
         """
         self.node = node
         self.away_since: float | None = None
+        self.common = CommonStandIns()
         self._plane = plane
         self._clock = clock or SystemClock()
         self._rng = rng or random.Random()  # noqa: S311 - it spreads, and hides nothing
@@ -265,6 +267,7 @@ class QuotaNode:
     def _went_away(self, error: Unavailable) -> None:
         now = self._clock.monotonic()
         if self.away_since is None:
+            self.common.begin(self._told_alone(), now)
             self.away_since = now
             _log.warning("The quota control plane is away, limits hold as their rules say: %s", text_of(error))
             self._changed(True)
@@ -272,6 +275,17 @@ class QuotaNode:
         # Half open: one look at a time, and each node at its own moment.
         self._probe_at = now + self._pause_s * jitter(self._rng)
         self._pause_s = min(PROBE_MOST_S, self._pause_s * 1.5)
+
+    def _told_alone(self) -> dict[str, tuple[float, int]]:
+        """What its limiters may spend alone of each shared rule, together, and how many of them were told."""
+        found: dict[str, tuple[float, int]] = {}
+        for limiter in self._all():
+            if (rate := limiter.told_alone) is None:
+                continue
+            for rule in shared_rules(limiter.terms):
+                known, count = found.get(rule, (0.0, 0))
+                found[rule] = known + rate, count + 1
+        return found
 
     def _adopt(self, kept: KeptBook | None) -> None:
         if kept is None or kept.version <= self.version:

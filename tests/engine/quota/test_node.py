@@ -15,6 +15,7 @@ from engine.core.errors import BadInput
 from engine.core.store import open_client
 from engine.quota import Book, OnLoss, Period, QuotaNode, Rule, Source, Whose
 from engine.quota.book_index import BookIndex
+from engine.quota.common import CommonStandIns
 from engine.quota.node import FORGET_S
 from engine.quota.plane import ControlPlane, KeptBook
 from engine.quota.planes.memory import MemoryControlPlane
@@ -347,3 +348,74 @@ def test_who_waits_for_many_is_not_overtaken_for_ever_by_those_who_take_few() ->
     assert done == [True]
     assert clock.monotonic() < 6
     assert taken <= 10, "who came later waited for it"
+
+
+def _cut_off(rule: Rule, known: int) -> tuple[ManualClock, QuotaNode]:
+    """A node whose limiters of so many tenants were answered, and that has lost its control plane since."""
+    clock = ManualClock()
+    moments = iter([-1e6])
+    wire = Wire(MemoryControlPlane(now=lambda: next(moments, clock.monotonic())))
+    wire.keep_rules(*Book(version=1, rules=(rule,)).kept())
+    node = QuotaNode("n", wire, clock=clock)
+    node.turn()
+    for number in range(known):
+        node.limiter("api", "search", f"known{number}").reserve(1, 0)
+        node.turn()
+    wire.cut = True
+    _passes(clock, node, 10)
+    assert node.away_since is not None
+    return clock, node
+
+
+def _spends(clock: ManualClock, node: QuotaNode, tenants: int, seconds: int) -> int:
+    """What so many tenants get that nobody knew before, each of whom asks once a second."""
+    got = 0
+    for _ in range(seconds):
+        clock.advance(1.0)
+        got += sum(node.limiter("api", "search", f"new{number}").reserve(1, 0).ok for number in range(tenants))
+    return got
+
+
+def test_new_tenants_of_a_shared_limit_share_what_a_cut_off_node_may_spend() -> None:
+    shared = Rule(id="all", limit=100.0, burst=100.0, whose=Whose.TOGETHER, fallback=0.1)
+    clock, node = _cut_off(shared, known=2)
+    # The first was told a tenth of a hundred a second, while it was alone; the second half of that.
+    got = _spends(clock, node, 500, 20)
+    assert 270 <= got <= 15 * 20 + 12
+    alone, node = _cut_off(shared, known=0)
+    assert 180 <= _spends(alone, node, 500, 20) <= 10 * 20 + 12
+
+
+def test_of_a_limit_that_each_tenant_has_new_ones_have_their_own() -> None:
+    clock, node = _cut_off(Rule(id="each", limit=100.0, burst=100.0, fallback=0.1), known=2)
+    assert _spends(clock, node, 50, 5) == 250
+
+
+def test_what_did_not_go_by_the_limiters_own_bucket_is_there_for_others() -> None:
+    shared = Rule(id="all", limit=10.0, burst=100.0, whose=Whose.TOGETHER, fallback=0.5)
+    own = Rule(id="own", limit=1.0, burst=100.0, fallback=0.1, tenant="poor")
+    clock = ManualClock()
+    moments = iter([-1e6])
+    wire = Wire(MemoryControlPlane(now=lambda: next(moments, clock.monotonic())))
+    wire.keep_rules(*Book(version=1, rules=(shared, own)).kept())
+    node = QuotaNode("n", wire, clock=clock)
+    node.turn()
+    wire.cut = True
+    _passes(clock, node, 10)
+    poor, rich = node.limiter("api", "search", "poor"), node.limiter("api", "search", "rich")
+    assert rich.reserve(1, 0).ok
+    clock.advance(1.0)
+    assert sum(poor.reserve(1, 0).ok for _ in range(20)) == 1
+    assert sum(rich.reserve(1, 0).ok for _ in range(20)) >= 4 - 1
+
+
+def test_who_is_cut_off_again_and_again_begins_with_no_more_each_time() -> None:
+    common = CommonStandIns()
+    common.begin({"all": (2.0, 3)}, 0.0)
+    assert [common.take("all", 1, 0.0, 9.0) for _ in range(4)] == [True, True, True, False]
+    common.begin({"all": (2.0, 3)}, 0.1)
+    assert not common.take("all", 1, 0.1, 9.0)
+    common.put_back("all", 1, 0.1)
+    assert common.take("all", 1, 0.1, 9.0)
+    assert common.take("other", 1, 0.1, 9.0), "of a rule that nobody was told of one may go at first"
+    assert not common.take("other", 1, 0.1, 9.0)
