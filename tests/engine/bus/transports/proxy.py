@@ -47,7 +47,12 @@ class Proxy:
         with contextlib.suppress(OSError):
             while True:
                 client, _ = self._listener.accept()
-                store = socket.create_connection(("127.0.0.1", self._target))
+                try:
+                    store = socket.create_connection(("127.0.0.1", self._target))
+                except OSError:
+                    # It is being started anew.
+                    client.close()
+                    continue
                 self._open += [client, store]
                 # What came back since the last request.
                 answer = bytearray()
