@@ -1,5 +1,5 @@
 """Eight nodes as processes share a limit: half of them cut off in turns, some killed and started anew under their
-names, the store flushed, killed and started again. What they admitted beside what the bound of ``docs/quota.md`` allows.
+names, the store flushed, killed and started again. What they admitted is held against the bound of ``docs/quota.md``.
 
 ``make chaos PYTEST="-k quota"`` prints the figures of the whole form.
 """
