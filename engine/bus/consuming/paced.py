@@ -19,7 +19,7 @@ _T = TypeVar("_T", bound=list[Delivery])
 class PacedReads:
     """For the reader's thread. Nothing is leased while it is held; what was let go and did not come goes back."""
 
-    def __init__(self, scope: ConsumerScope, pacing: Pacing | None) -> None:
+    def __init__(self, scope: ConsumerScope, pacing: Pacing) -> None:
         self._scope = scope
         self._pacing = pacing
         #: What is taken and not used is missing elsewhere meanwhile: who found little asks for little.
@@ -28,12 +28,11 @@ class PacedReads:
 
     def ask(self, room: int) -> int:
         """How many of so many may be read; 0 after having waited a while."""
-        pacing = self._pacing
-        self._took = pacing is not None and pacing.holds
-        if pacing is None or not self._took:
+        self._took = self._pacing.holds
+        if not self._took:
             return room
-        if not (may := pacing.take(min(room, self._asks))):
-            self._scope.clock.wait(self._scope.stop, min(LONGEST_S, pacing.again_s()))
+        if not (may := self._pacing.take(min(room, self._asks))):
+            self._scope.clock.wait(self._scope.stop, min(LONGEST_S, self._pacing.again_s()))
         return may
 
     def read(self, may: int, receive: Callable[[], _T]) -> _T:
@@ -43,13 +42,12 @@ class PacedReads:
             found = receive()
             came = len(found)
         finally:
-            if self._pacing is not None:
-                self._tell(self._pacing, may, came)
+            self._tell(may, came)
         return found
 
-    def _tell(self, pacing: Pacing, may: int, came: int) -> None:
+    def _tell(self, may: int, came: int) -> None:
         if self._took:
-            pacing.give_back(may - came)
+            self._pacing.give_back(may - came)
             self._asks = min(MOST, 2 * may) if came == may else max(1, came)
         elif came:
-            pacing.take(came)
+            self._pacing.take(came)

@@ -61,7 +61,7 @@ class Reader:
         #: How many handlers run now.
         self._running = running
         self._backoff = scope.backoff()
-        self._paced = PacedReads(scope, pacing)
+        self._paced = None if pacing is None else PacedReads(scope, pacing)
         self.prefetch = Prefetch(scope.policy.concurrency)
         self._resumed = threading.Event()
         self._resumed.set()
@@ -136,15 +136,18 @@ class Reader:
             room = 1 if probing else room
         if not room or not self._dispatcher.begin_read(IDLE_S):
             return
-        if not (room := self._paced.ask(room)):
+        if self._paced is not None and not (room := self._paced.ask(room)):
             return
         sent, losses = self._clock.monotonic(), self._scope.in_flight.losses
         crowded = self._dispatcher.crowded()
         if self._partitions is not None:
             # What waits behind a failed head of one partition must not hold up the others.
             self._partitions.rest(crowded)
-        wait_s = CROWDED_WAIT_S if crowded else WAIT_S
-        deliveries = self._paced.read(room, lambda: self._scope.receiver.receive(room, wait_s))
+        receive, wait_s = self._scope.receiver.receive, CROWDED_WAIT_S if crowded else WAIT_S
+        if self._paced is None:
+            deliveries = receive(room, wait_s)
+        else:
+            deliveries = self._paced.read(room, lambda: receive(room, wait_s))
         self.began = True
         if deliveries or self._partitions is None:
             # Of partitions that all rest nobody has asked: the turns of the assignment tell.

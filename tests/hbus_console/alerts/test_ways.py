@@ -15,6 +15,7 @@ from hbus_console.alerts.models import Alert, Rule
 from hbus_console.alerts.services import ensure_defaults
 from hbus_console.alerts.services.defaults import default_rules
 from hbus_console.jobs.models import Job
+from hbus_console.quotas.models import QuotaPolicy
 from hbus_console.subscriptions.models import Subscription
 from tests.hbus_console.alerts.conftest import rule
 from tests.hbus_console.alerts.test_pages import now, raised
@@ -46,6 +47,9 @@ def fired(made: Rule) -> Alert:
     targets = kinds()[made.kind].targets
     alert = raised(made, group="billing" if targets.within else "")
     alert.subject_kind = targets.kind
+    if targets.kind in ("policy", "quota-node"):
+        # These lie in no namespace.
+        alert.namespace, alert.subject_name = "", alert.namespace
     alert.save()
     return alert
 
@@ -54,6 +58,7 @@ def test_each_first_rule_offers_the_page_of_the_act_that_it_names(
     reader: Subscription, signed_in: Callable[..., Client]
 ) -> None:
     ensure_defaults()
+    QuotaPolicy.objects.create(name="booking.created", limit=1, burst=1)
     Job.objects.create(name="booking.created", kind="http", target="https://1.1.1.1/", schedule="@daily")
     client = signed_in(Role.EDITOR)
     assert {it.name for it in default_rules()} == set(OFFERED)
@@ -62,7 +67,7 @@ def test_each_first_rule_offers_the_page_of_the_act_that_it_names(
         (row,) = standing.shown([alert], now())
         assert row.ways == OFFERED[made.name], made.name
         page = client.get(f"/alerts/{alert.pk}/").content.decode()
-        assert re.search(r'<a class="button" href="[^"]+">Open (subscription|topic|job)</a>', page), made.name
+        assert re.search(r'<a class="button" href="[^"]+">Open (subscription|topic|job|quota policy|node that holds to limits)</a>', page), made.name
         for label, address in row.ways:
             assert f'<a class="button" href="{address.replace("&", "&amp;")}">{label}</a>' in page
             assert client.get(address).status_code == 200

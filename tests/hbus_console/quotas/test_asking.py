@@ -216,4 +216,5 @@ def test_consumers_are_made_with_the_limit_of_their_subscription(
     )
     made = consumer_for(row)
     assert isinstance(made, Consumer)
+    assert made._reader._paced is not None
     assert isinstance(made._reader._paced._pacing, QuotaPacing)
