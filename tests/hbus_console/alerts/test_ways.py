@@ -23,6 +23,8 @@ from tests.hbus_console.alerts.test_pages import now, raised
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
 
 LETTERS = ("Open its dead letters", "/dead-letters/?topic=booking.created&subscription=billing")
+#: As links to pages of subjects call them.
+SUBJECTS = "subscription|topic|job|quota policy|node that holds to limits"
 #: What each first rule leads to, beside the page of its subject, which every alert offers.
 OFFERED = {
     "A backlog grows": [("Open its settings", "/subscriptions/booking.created/billing/settings/")],
@@ -67,7 +69,7 @@ def test_each_first_rule_offers_the_page_of_the_act_that_it_names(
         (row,) = standing.shown([alert], now())
         assert row.ways == OFFERED[made.name], made.name
         page = client.get(f"/alerts/{alert.pk}/").content.decode()
-        assert re.search(r'<a class="button" href="[^"]+">Open (subscription|topic|job|quota policy|node that holds to limits)</a>', page), made.name
+        assert re.search(rf'<a class="button" href="[^"]+">Open ({SUBJECTS})</a>', page), made.name
         for label, address in row.ways:
             assert f'<a class="button" href="{address.replace("&", "&amp;")}">{label}</a>' in page
             assert client.get(address).status_code == 200
