@@ -121,7 +121,7 @@ def test_two_who_ask_at_once_of_a_full_bucket_are_both_let_in() -> None:
             if not self.wants:
                 self.wants = 1
                 asked.wait(10)
-                while len(limiter._waiters) < 2:
+                while len(limiter._line) < 2:
                     pass
             return self._plane.want(wants)
 
@@ -149,10 +149,10 @@ def test_who_comes_while_it_is_asked_is_not_refused_by_an_answer_that_gave_all()
     done: list[bool] = []
     late = threading.Thread(target=lambda: done.append(limiter.allow(want.asked + 1)))
     late.start()
-    while not limiter._waiters:
+    while not limiter._line:
         pass
     limiter.told(cluster.plane.want([want])[0], cluster.clock.monotonic())
-    assert limiter._waiters
+    assert limiter._line
     cluster.nodes[0].turn()
     late.join(10)
     assert done == [True]
