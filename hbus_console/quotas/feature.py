@@ -41,7 +41,7 @@ FEATURE = Feature(
     concerns=("hbus_console.quotas.concerns:concerns",),
     search=("hbus_console.quotas.finding:find",),
     live=("hbus_console.quotas.live:cells",),
-    duties=("hbus_console.quotas.keeping:book_keeper",),
+    duties=("hbus_console.quotas.keeping:book_keeper", "hbus_console.quotas.keeping:node_counter"),
     audit_words={
         "quota.create": "created",
         "quota.change": "changed",
