@@ -80,21 +80,18 @@ class QuotaGate:
         self._limiters.limiter(service, resource, tenant).refund(n)
         self._uses.count((service, resource, tenant), -n)
 
-    def look(self, service: str, resource: str, tenant: str) -> Admission:
+    def look(self, service: str, resource: str, tenant: str) -> LimiterStatus:
         """How it stands, taking nothing."""
-        limiter = self._limiters.limiter(service, resource, tenant)
-        return self._told(limiter, limiter.status(), True, 0.0)
+        return self._limiters.limiter(service, resource, tenant).status()
 
     def _shadow(self, service: str, resource: str, tenant: str, n: int) -> bool:
         return self._limiters.limiter(service, resource, tenant, shadow=True).allow(n)
 
     def _refusal(self, limiter: HeldByRules, n: int) -> Admission:
         status = limiter.status()
-        return self._told(limiter, status, False, self._again_s(limiter.terms, status, n))
-
-    def _told(self, limiter: HeldByRules, status: LimiterStatus, ok: bool, again_s: float) -> Admission:
         held_to = dict.fromkeys((status.rule, *(link.rule for link in limiter.terms.chain)))
-        return Admission(ok, again_s, status, tuple(rule for rule in held_to if rule))
+        again_s = self._again_s(limiter.terms, status, n)
+        return Admission(False, again_s, status, tuple(rule for rule in held_to if rule))
 
     def _again_s(self, terms: Terms, status: LimiterStatus, n: int) -> float:
         ends_ms = min((link.ends_ms for link in terms.chain if link.ends_ms), default=0)

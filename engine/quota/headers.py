@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
+from functools import lru_cache
 
 from engine.quota.limiter import LimiterStatus
 
@@ -46,24 +47,25 @@ def _lines(status: LimiterStatus, rule: str, again_s: float, form: HeaderForm) -
         yield "Retry-After", retry_after(again_s)
     if form is HeaderForm.OFF or not rule or not math.isfinite(status.limit):
         return
-    name, quota, window = _string(rule), _whole(max(status.burst, status.limit)), _window(status)
-    left, more_in = _whole(status.tokens), max(1, math.ceil(again_s)) if again_s > 0 else _more_in(status)
-    yield "RateLimit-Policy", f"{name};q={quota};w={window}"
+    name, policy, more_in = _policy(rule, status.limit, status.burst)
+    left = _whole(status.tokens)
+    if again_s > 0:
+        more_in = max(1, math.ceil(again_s))
+    yield "RateLimit-Policy", policy
     if form is HeaderForm.DRAFT_10:
         yield "RateLimit", f"{name};r={left};t={more_in}"
     else:
         yield "RateLimit", f"{name};a={left};w={more_in}"
 
 
-def _window(status: LimiterStatus) -> int:
-    """Seconds in which a policy's quota comes in anew."""
-    if status.limit <= 0:
-        return 1
-    return min(_MOST, max(1, math.ceil(max(status.burst, status.limit) / status.limit)))
-
-
-def _more_in(status: LimiterStatus) -> int:
-    return max(1, math.ceil(1 / status.limit)) if 0 < status.limit < 1 else 1
+@lru_cache(maxsize=1_000)
+def _policy(rule: str, limit: float, burst: float) -> tuple[str, str, int]:
+    """Its name, its line, and the seconds until there is more of it: the same on every answer under it."""
+    name, most = _string(rule), max(burst, limit)
+    # Seconds in which its quota comes in anew.
+    window = min(_MOST, max(1, math.ceil(most / limit))) if limit > 0 else 1
+    more_in = max(1, math.ceil(1 / limit)) if 0 < limit < 1 else 1
+    return name, f"{name};q={_whole(most)};w={window}", more_in
 
 
 def _whole(number: float) -> int:

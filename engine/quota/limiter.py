@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from engine.core.errors import HbusError
 
@@ -27,8 +27,7 @@ class Source(StrEnum):
     NONE = "none"
 
 
-@dataclass(frozen=True, slots=True)
-class LimiterStatus:
+class LimiterStatus(NamedTuple):
     """How a limiter stands, as a person may read it: by the time it is read, others have gone on."""
 
     #: What may be taken at once.

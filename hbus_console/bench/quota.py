@@ -89,7 +89,9 @@ def measurements(rig: QuotaRig) -> Iterator[Measurement]:
     many = f"Wants a second of {rig.tenants:,} tenants"
     yield Measurement(many, partial(_wants, rig, many, lambda: rig.plane.of_tenants(rig.tenants)))
     request = "one lookup and check in a Django request"
-    yield Measurement(request, partial(_request, rig, request))
+    yield Measurement(request, partial(_request, rig, request, "hbus_console.bench.quota_request"))
+    page = "the console's own quota middleware, headers and all, on a page"
+    yield Measurement(page, partial(_request, rig, page, "hbus_console.bench.quota_console"))
 
 
 def _refill(rig: QuotaRig, what: str) -> Row:
@@ -143,9 +145,9 @@ def _wants(rig: QuotaRig, what: str, ours: Callable[[], float]) -> Row:
     return replace(row, conditions=f"{row.conditions}; the store's CPU is {median(server_us):.0f} µs a Want")
 
 
-def _request(rig: QuotaRig, what: str) -> Row:
+def _request(rig: QuotaRig, what: str, program: str) -> Row:
     rounds = rig.samples * quota_calls.ROUNDS
-    child = Child("hbus_console.bench.quota_request", {"url": rig.store.url, "requests": REQUESTS, "rounds": rounds})
+    child = Child(program, {"url": rig.store.url, "requests": REQUESTS, "rounds": rounds})
     child.go()
     found = child.result()
     without, checked = median(found["without"]), median(found["checked"])

@@ -31,28 +31,29 @@ def main(task: dict[str, Any]) -> None:
     node = measured.node()
     settings.configure(ROOT_URLCONF=SITE, ALLOWED_HOSTS=["*"], DATABASES={}, BENCH_LIMITER=node.limiter)
     django.setup()
-    handlers = [_handler("plain"), _handler("checking")]
+    handlers = [handler_behind(f"{SITE}.plain"), handler_behind(f"{SITE}.checking")]
     made = RequestFactory()
     requests = [made.get("/availability", headers={"X-Tenant": f"tenant{number}"}) for number in range(TENANTS)]
     turns = max(1, task["requests"] // TENANTS)
     for _ in range(WARM_ROUNDS):
         for handler in handlers:
-            _each_us(handler, requests, turns)
+            each_us(handler, requests, turns)
     wait_for_go()
-    found = [[_each_us(handler, requests, turns) for handler in handlers] for _ in range(task["rounds"])]
+    found = [[each_us(handler, requests, turns) for handler in handlers] for _ in range(task["rounds"])]
     node.stop()
     measured.close()
     report(without=[each[0] for each in found], checked=[each[1] for each in found])
 
 
-def _handler(middleware: str) -> BaseHandler:
-    settings.MIDDLEWARE = [f"{SITE}.{middleware}"]
+def handler_behind(middleware: str) -> BaseHandler:
+    """One that has this alone before it."""
+    settings.MIDDLEWARE = [middleware]
     handler = BaseHandler()
     handler.load_middleware()
     return handler
 
 
-def _each_us(handler: BaseHandler, requests: Sequence[HttpRequest], turns: int) -> float:
+def each_us(handler: BaseHandler, requests: Sequence[HttpRequest], turns: int) -> float:
     """Processor microseconds of one."""
     answer = handler.get_response
     with without_collector():

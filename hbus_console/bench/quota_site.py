@@ -37,4 +37,4 @@ def checking(get_response: Answer) -> Answer:
     return middleware
 
 
-urlpatterns = [path("availability", view)]
+urlpatterns = [path("availability", view, name="availability")]

@@ -23,6 +23,7 @@ from hbus_console.access.web import actor, refuse
 from hbus_console.quotas import door
 
 API, CONSOLE = "api", "console"
+_FORMS = {form.value: form for form in HeaderForm}
 
 
 class Charge(NamedTuple):
@@ -97,12 +98,12 @@ def _after(charged: Charge, response: HttpResponse) -> None:
     service, resource, tenant, cost = charged
     if response.status_code >= 500:
         here.gate.take_back(service, resource, tenant, cost)
-    told = here.gate.look(service, resource, tenant)
-    if told.status is None or not told.policies:
+    status = here.gate.look(service, resource, tenant)
+    if not status.rule:
         return
     again_s = float(response.headers.get("Retry-After", "0")) if response.status_code == 429 else 0.0
-    form = HeaderForm(settings.HBUS_RATELIMIT_HEADERS)
-    for header, value in rate_limit_headers(told.status, told.policies[0], again_s, form).items():
+    form = _FORMS[settings.HBUS_RATELIMIT_HEADERS]
+    for header, value in rate_limit_headers(status, status.rule, again_s, form).items():
         response.headers.setdefault(header, value)
 
 
