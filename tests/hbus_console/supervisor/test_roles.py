@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from pathlib import Path
 
 import pytest
 
-from engine.core.errors import BadInput
+from engine.bus.transports.nsq.nodes import Nodes
+from engine.core.errors import BadInput, ConfigurationError
 from hbus_console.registry.declaration import Feature, ProcessRole
 from hbus_console.registry.loading import features
+from hbus_console.state import ROOT
 from hbus_console.supervisor import roles as roles_module
 from hbus_console.supervisor.embedded import nsqd_command, store_command
 from hbus_console.supervisor.feature import FEATURE
@@ -52,6 +55,16 @@ def test_an_nsqd_runs_where_topics_need_it_or_it_is_named_and_not_otherwise() ->
     assert [role.name for role, _ in needed] == ["store", "nsqd", "web"]
     for role in ("web", "consumer", "keeper"):
         assert "nsqd" in roles()[role].declared.needs
+
+
+def test_who_wants_the_first_topic_on_nsq_is_told_to_start_all_that_runs_already_and_nsqd() -> None:
+    with pytest.raises(ConfigurationError) as refusal:
+        Nodes({})
+    named = re.findall(r"ROLES=(\S+) make run", refusal.value.remedy)
+    assert len(named) == 1
+    usual = {name for name, _ in _names([])}
+    assert {name for name, _ in _names(named[0].split(","))} == usual | {"nsqd"}
+    assert f"ROLES={named[0]} make run" in (ROOT / "docs" / "transports.md").read_text(encoding="utf-8")
 
 
 def test_with_an_nsqd_of_ones_own_none_is_started(monkeypatch: pytest.MonkeyPatch) -> None:

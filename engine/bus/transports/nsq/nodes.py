@@ -15,6 +15,9 @@ BELIEVED_S = 5.0
 #: Likewise what an nsqd says about itself; a restart may change its port.
 INFO_BELIEVED_S = 15.0
 
+#: All that an installation runs that was told nothing, and the embedded nsqd.
+_WITH_NSQD = "nsqd,web,consumer,keeper,cron,jobs"
+
 _log = logging.getLogger(__name__)
 
 
@@ -83,7 +86,8 @@ class Nodes:
         if not named and not self._lookups:
             raise ConfigurationError(
                 "There is no nsqd: neither NSQD_URL nor NSQLOOKUPD_URL is set.",
-                remedy="Start with ROLES=nsqd,web,consumer,keeper make run, or set NSQD_URL=http://host:4151.",
+                remedy=f"Start with ROLES={_WITH_NSQD} make run, which does so by itself once a topic goes by NSQ, "
+                "or set NSQD_URL=http://host:4151.",
                 field="NSQD_URL",
             )
         self._named = named
