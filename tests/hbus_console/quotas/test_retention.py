@@ -30,7 +30,8 @@ def test_minutes_older_than_two_weeks_go_and_dead_nodes(monkeypatch: pytest.Monk
     monkeypatch.setattr(retention, "BATCH", 3)
     QuotaRetention(clock=clock).tick()
     assert QuotaUse.objects.count() == 3
-    assert list(QuotaNodeReport.objects.values_list("node", flat=True)) == ["silent"]
+    # The process of the tests may have told of itself.
+    assert set(QuotaNodeReport.objects.values_list("node", flat=True)) & {"gone", "silent"} == {"silent"}
     QuotaRetention(clock=clock).tick()
     assert QuotaUse.objects.count() == 3
 
