@@ -113,6 +113,34 @@ _AFTER_A_NAME: tuple[tuple[re.Pattern[str], str], ...] = (
     ),
 )
 
+#: What a code is called that is good once: as a name, and as people and text messages say it.
+_CODE_NAME = (
+    r"(?<![a-z0-9])(?:[a-z0-9]{1,20}[_-])?"
+    r"(?:[th]?otp|(?:one[_-]?time|verification|login|mfa|2fa|sms)[_-]?(?:code|pin))(?:[_-]?(?:code|pin))?"
+)
+_CODE_SAID = r"\b(?:one[- ]time[- ](?:code|pin|passcode|password)|(?:verification|security|login) code|[th]?otp)\b"
+_CODES = re.compile(r"otp|one[-_ ]?time|(?:verification|security|login|mfa|2fa|sms)[-_ ]?(?:code|pin)")
+_GOOD_ONCE: tuple[tuple[re.Pattern[str], str], ...] = (
+    # As a program prints it; behind a colon, where prose may follow, it has a digit.
+    (re.compile(rf"({_CODE_NAME}=[\"']?){_NONE}{_SAID}[^\s&'\",;]{{3,500}}", re.IGNORECASE), rf"\1{REDACTED}"),
+    (
+        re.compile(
+            rf"({_CODE_NAME}\\?[\"']?\s{{0,2}}:\s{{0,4}}\\?[\"']?)(?=[a-z-]{{0,20}}[0-9]){_NONE}[a-z0-9-]{{4,64}}",
+            re.IGNORECASE,
+        ),
+        rf"\1{REDACTED}",
+    ),
+    # As it is told to a person: digits alone, in one group or two.
+    (
+        re.compile(
+            rf"({_CODE_SAID}(?:[ \t]{{1,2}}(?:code|is|was))?[ \t]{{0,2}}:?[ \t]{{1,2}})"
+            r"(?:[0-9]{3}[ -][0-9]{3,5}|[0-9]{4,10})\b",
+            re.IGNORECASE,
+        ),
+        rf"\1{REDACTED}",
+    ),
+)
+
 #: An address in a text, up to what comes after its path.
 _PATH = re.compile(r"https?://[^\s/?#\"'<>]{1,300}/[^\s?#\"'<>]{1,2000}", re.IGNORECASE)
 #: A part of a path that is long and of small and capital letters and digits: a key, and neither an id nor a hash.
@@ -147,6 +175,9 @@ def redact_text(text: str) -> str:
     # Most texts hold no such name, and small letters are quick to look through.
     if _NAMES.search(text.lower()):
         for pattern, replacement in _AFTER_A_NAME:
+            text = pattern.sub(replacement, text)
+    if _CODES.search(text.lower()):
+        for pattern, replacement in _GOOD_ONCE:
             text = pattern.sub(replacement, text)
     return _PATH.sub(_without_keys, text)
 

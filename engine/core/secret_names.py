@@ -34,7 +34,7 @@ PARTS = (
 #: Words of the names of single values that tell: parts of other words do not, what they head has its own names, and in
 #: a text they are words of any sentence.
 WORDS = frozenset(
-    {"auth", "bearer", "cvc", "cvv", "digest", "otp", "pass", "pw", "sas", "sig", "signature"},
+    {"auth", "bearer", "cvc", "cvv", "digest", "otp", "pass", "pw", "sas", "sig", "signature", "totp"},
 )
 _PLAIN = tuple(part.replace("_", "") for part in PARTS)
 _WORD = re.compile(r"[A-Z]*[a-z]+|[A-Z]+|[0-9]+")

@@ -1,11 +1,12 @@
-"""What was told to nodes that nobody here runs: they give back no more than they got, and repay no more than they could
-have spent.
+"""What was told to nodes that nobody here runs: they give back no more than they got, repay no more than they could
+have spent, and are no more than so many.
 
 Beside the keys of :mod:`.redis`:
 
 ====================================  =====================================================  ======================
 ``{quota}:granted:LIMITER@NODE:ID``   one grant; empty once something of it was given back   two minutes
 ``{quota}:alone:LIMITER@NODE``        what it may spend by itself, and since when            ten minutes
+``{quota}:asking:PERSON``             sorted set: digests of the limiters on nodes that ask  a minute after the last
 ====================================  =====================================================  ======================
 
 A grant is kept longer than its answer is repeated, also when it has been used: no repeat makes it anew.
@@ -14,18 +15,27 @@ A grant is kept longer than its answer is repeated, also when it has been used: 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from hashlib import sha256
+from pathlib import Path
 
 import msgspec
 import redis
 
 from engine.core.prepared import prepared
+from engine.core.scripts import Arg, ScriptFolder
 from engine.core.store.answered import answered
 from engine.quota.allocator import TOLD_S
 from engine.quota.protocol import Alloc, BucketLink, Want
 
+_LUA = Path(__file__).parent.parent / "lua"
 GRANT_MS = round(2 * TOLD_S * 1000)
 #: What is spent alone for longer is more than the control plane has repaid.
 ALONE_MS = 600_000
+#: Limiters on nodes that may ask for one person at a time, with all programs of theirs. Node and resource are names
+#: that a caller makes up, and each is a claim in a bucket: what all who share it wait for, and are divided by.
+MOST_ASKING = 5_000
+#: Who has not asked for so long asks no more: claims are over sooner.
+ASKING_MS = 60_000
 
 
 class Told(msgspec.Struct, frozen=True, array_like=True):
@@ -47,7 +57,16 @@ class GrantMemory:
 
     def __init__(self, client: redis.Redis, prefix: str) -> None:
         self._client = client
+        self._scripts = ScriptFolder(client, _LUA)
         self._prefix = f"{prefix}:{{quota}}"
+
+    def may_ask(self, person: str, wants: Sequence[Want], at_ms: int) -> bool:
+        """Whether the limiters of these may ask for ``person`` beside those that did lately, see :data:`MOST_ASKING`;
+        then they are noted. ``at_ms`` is the moment of who asks, in epoch milliseconds.
+        """
+        asking = [sha256(f"{want.limiter}@{want.node}".encode()).digest()[:16] for want in wants]
+        arguments: list[Arg] = [at_ms, ASKING_MS, MOST_ASKING, *asking]
+        return bool(self._scripts.call("ask", [f"{self._prefix}:asking:{person}"], arguments))
 
     def take_grants(self, asked: Sequence[tuple[Want, str]]) -> list[Told | None]:
         """Of each, what its limiter on its node was granted under that id, for the first who asks."""

@@ -17,14 +17,14 @@ import msgspec
 from msgspec import Meta
 
 from engine.core.clock import Clock, SystemClock
-from engine.core.errors import BadInput
+from engine.core.errors import BadInput, QuotaExceeded
 from engine.quota import Book
 from engine.quota.book import Rule, read_book
 from engine.quota.plane import KeptBook
-from engine.quota.planes.grants import Told
+from engine.quota.planes.grants import ASKING_MS, MOST_ASKING, Told
 from engine.quota.protocol import LIFETIME_S, Alloc, Answer, Rate, Tokens, Want
 from engine.quota.terms import LONGEST, Name, Terms
-from hbus_console.access.permissions import SOMEWHERE, Actor, require
+from hbus_console.access.permissions import SOMEWHERE, Actor, allows, require
 from hbus_console.quotas.feature import QUOTA_WANT, QUOTA_WANT_FOR
 from hbus_console.quotas.models import BookInForce
 from hbus_console.quotas.services.books import give
@@ -70,8 +70,8 @@ class Limits(NamedTuple):
 def want_tokens(
     actor: Actor, node: str, wanted: Sequence[TokensWanted], tenant: str = "", *, clock: Clock | None = None
 ) -> list[Granted]:
-    """An answer to each. Raises ``Forbidden``, :class:`BadInput` naming the field, and ``Unavailable``: what was to be
-    given back with it is lost then.
+    """An answer to each. Raises ``Forbidden``, :class:`BadInput` naming the field, ``QuotaExceeded`` for more limiters
+    than one person may have ask, and ``Unavailable``: what was to be given back with it is lost then.
     """
     clock = clock or SystemClock()
     tenant = _tenant(actor, tenant)
@@ -80,6 +80,7 @@ def want_tokens(
     terms = [_terms(book, each, number, tenant, at_ms) for number, each in enumerate(wanted)]
     asking = [number for number, each in enumerate(terms) if each.chain]
     wants = [_want(wanted[number], terms[number], actor, node, tenant) for number in asking]
+    _refuse_too_many(actor, wants, at_ms)
     checked = _checked(wants, [wanted[number] for number in asking], at_ms)
     began = clock.monotonic()
     allocs = _ask(checked, book)
@@ -124,6 +125,20 @@ def _refuse_twice(wanted: Sequence[TokensWanted]) -> None:
                 remedy="Put its id into returned_of.",
                 field=f"wants[{number}].returned_of",
             )
+
+
+def _refuse_too_many(actor: Actor, wants: Sequence[Want], at_ms: int) -> None:
+    """Raises ``QuotaExceeded`` for more limiters on nodes than one person may have ask. Who asks for any tenant is
+    trusted with all of them, and asks for as many as there are.
+    """
+    if not wants or actor.user_id is None or allows(actor, QUOTA_WANT_FOR):
+        return
+    if not quota.grants().may_ask(str(actor.user_id), wants, at_ms):
+        raise QuotaExceeded(
+            f"More than {MOST_ASKING:,} limits on nodes would ask for {actor.name}: a node keeps its name.",
+            again_s=ASKING_MS / 1000,
+            field="node",
+        )
 
 
 def _newest() -> Book | None:

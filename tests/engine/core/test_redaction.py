@@ -65,6 +65,27 @@ def test_a_credential_is_not_kept(printed: str, kept: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("printed", "kept"),
+    [
+        ("login refused: otp=483920 for ada", f"login refused: otp={REDACTED} for ada"),
+        ("otp=ABCDEF", f"otp={REDACTED}"),
+        ("otp: 483920", f"otp: {REDACTED}"),
+        ('{"otp": "483920", "n": 1}', f'{{"otp": "{REDACTED}", "n": 1}}'),
+        ("{'user_otp': 483920}", f"{{'user_otp': {REDACTED}}}"),
+        ('"{\\"otp\\": \\"483920\\"}"', f'"{{\\"otp\\": \\"{REDACTED}\\"}}"'),
+        ("totp_code='123456'", f"totp_code='{REDACTED}'"),
+        ("mfa_code=998877 ok", f"mfa_code={REDACTED} ok"),
+        ("Your one-time code is 483 920.", f"Your one-time code is {REDACTED}."),
+        ("verification code: 123456", f"verification code: {REDACTED}"),
+        ("OTP 483920", f"OTP {REDACTED}"),
+        (f"otp={REDACTED}", f"otp={REDACTED}"),
+    ],
+)
+def test_a_code_that_is_good_once_is_not_kept(printed: str, kept: str) -> None:
+    assert redact_text(printed) == kept
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "max_tokens=100",
@@ -86,6 +107,13 @@ def test_a_credential_is_not_kept(printed: str, kept: str) -> None:
         "run --password '' --fast",
         '{"authorization_endpoint": "https://id.example/auth"}',
         '{"cookies": "none"}',
+        "otp: expired",
+        "otp=required",
+        "otp=3",
+        "the otp is wrong",
+        "laptop=asus1234",
+        "robotp=12345",
+        "stop: 12345 rows",
     ],
 )
 def test_what_is_none_stays(text: str) -> None:
@@ -113,6 +141,7 @@ def test_what_is_taken_out_is_told_in_order(text: str, parts: list[str]) -> None
         "--password '", '--password "', "--password \\'", "--password", "--password ", "--a-password-", "'--token', '",
         "--token '\\", '\\"--token\\", \\"', '"authorization": "', "authorization", "authorization: '", 'cookie": "',
         '\\"cookie\\": \\"', 'password": "\\\\\\', "token" + " " * 20, "\\", "'", "--",
+        "otp: ", "a_otp_code=", "a" * 20 + "_", "one-time code is ", "one-time code  : ", "otp" + "-" * 20 + ":",
     ],
 )  # fmt: skip
 def test_no_text_makes_it_take_long(part: str) -> None:

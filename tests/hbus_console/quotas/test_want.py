@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from engine.core.clock import ManualClock
+from engine.quota.planes import grants
 from engine.quota.planes.redis import RedisControlPlane
 from hbus_console.access.acts import Role
 from hbus_console.quotas.services import wanting
@@ -193,6 +194,37 @@ def test_one_limiter_is_asked_for_once_and_not_too_many(clock: ManualClock, call
     many = [{**want, "resource": str(number)} for number in range(201)]
     assert call("POST", "quota/want", {"node": "n1", "wants": many}).status_code == 422
     assert call("POST", "quota/want", {"node": "n1!x", "wants": [want]}).json()["field"] == "node"
+
+
+def test_nobody_has_more_limiters_ask_than_one_person_may(
+    policy: MakePolicy, clock: ManualClock, calling: Callable[..., Caller], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(grants, "MOST_ASKING", 3)
+    policy("shared", 10, 20, whose="together")
+    call, other, governor = calling(Role.VIEWER), calling(Role.VIEWER, "booking.*"), calling(Role.GOVERNOR)
+    for number in range(3):
+        _want(call, "a", 1, node=f"n{number}")
+    refused = _want(call, "b", 1, node="n3", code=429)
+    assert (refused["title"], refused["field"]) == ("Quota exceeded", "node")
+    assert _want(call, "b", 1, node="n3", resource="others", code=429)
+    # Those that ask already go on, others' are their own, and who may ask for all tenants has as many as there are.
+    for number in range(3):
+        _want(call, "c", 1, node=f"n{number}")
+    _want(other, "a", 1, node="n3")
+    for number in range(5):
+        _want(governor, "a", 1, node=f"n{number}")
+    claims = list(store.client().scan_iter("*{quota}:claims:*shared*"))
+    assert sum(int(store.client().hlen(key)) for key in claims) == 9  # type: ignore[arg-type]
+    clock.advance(grants.ASKING_MS / 1000 + 1)
+    _want(call, "d", 1, node="n3")
+
+
+def test_what_is_not_limited_counts_for_nothing(
+    clock: ManualClock, call: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(grants, "MOST_ASKING", 1)
+    for number in range(3):
+        _want(call, "a", 1, node=f"n{number}")
 
 
 def test_what_holds_is_told(policy: MakePolicy, call: Caller) -> None:
