@@ -62,6 +62,15 @@ class OperationRunner:
 
     def _advance(self, operation: Operation) -> bool:
         """One step, if its rate has room; ``True`` when there may be more at once."""
+        try:
+            return self._advanced(operation)
+        except _Fenced:
+            return False
+        except Exception as error:  # noqa: BLE001 - a kind's own fault must not end the duty
+            self._broke(operation, error)
+            return False
+
+    def _advanced(self, operation: Operation) -> bool:
         pacing = self._pacing(operation)
         room = pacing.take(min(STEP, _until_held(operation) or STEP))
         if room < 1:
@@ -71,11 +80,6 @@ class OperationRunner:
         try:
             step = self._step(operation, room)
             went = len(step.items)
-        except _Fenced:
-            return False
-        except Exception as error:  # noqa: BLE001 - a kind's own fault must not end the duty
-            self._broke(operation, error)
-            return False
         finally:
             pacing.give_back(room - went)
         self._tries.pop(operation.pk, None)

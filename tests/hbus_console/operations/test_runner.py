@@ -4,7 +4,7 @@ import pytest
 from django.db import DataError, OperationalError
 
 from engine.core.clock import ManualClock
-from engine.core.errors import Unavailable
+from engine.core.errors import BadInput, Unavailable
 from hbus_console.access.permissions import Actor
 from hbus_console.accounts.models import User
 from hbus_console.audit.models import AuditEntry
@@ -201,6 +201,25 @@ class _Limit:
 
     def again_s(self) -> float:
         return 0.1
+
+
+def test_a_kind_whose_limit_cannot_be_asked_fails_its_own_operation_alone(
+    operator: Actor, words: Words, runner: OperationRunner
+) -> None:
+    class _Broken(_Limit):
+        def take(self, most: int) -> int:
+            raise BadInput("a name that no limit can have")
+
+    words.held_to = _Broken()
+    operation = start(operator, "a")
+    runner.tick()
+    operation.refresh_from_db()
+    assert (operation.state, said()) == ("failed", [])
+    assert "a name that no limit can have" in operation.last_error
+    words.held_to = None
+    start(operator, "b")
+    runner.tick()
+    assert said() == ["b"]
 
 
 def test_a_limit_of_whoever_started_it_holds_it_beside_its_rate_and_says_so(
