@@ -75,7 +75,7 @@ def read_asked(values: Mapping[str, str], at_ms: int) -> AskedTrial:
     of("seconds", lambda name: decimal(name, 1))
     of("peak", lambda name: decimal(name) if values[name] else 0.0)
     of("tokens", lambda name: whole(name, 1, 100_000))
-    of("wait_s", lambda name: min(MOST_WAIT_S, decimal(name)))
+    of("wait_s", lambda name: _patience(decimal(name)))
     of("nodes", lambda name: whole(name, 1, 16))
     of("shape", lambda name: Shape(checks.choice(values[name], name, SHAPES)))
     of("rule", lambda _: _rule(values, at_ms))
@@ -83,6 +83,12 @@ def read_asked(values: Mapping[str, str], at_ms: int) -> AskedTrial:
     faults.tell()
     traffic = Traffic(read["shape"], read["rate"], read["seconds"], read["peak"], read["tokens"])
     return AskedTrial(read["rule"], traffic, read["wait_s"], read["nodes"], read["cut"])
+
+
+def _patience(seconds: float) -> float:
+    if seconds > MOST_WAIT_S:
+        raise BadInput(f"Nobody waits for {seconds:g} s.", remedy=f"Write up to {MOST_WAIT_S} seconds.", field="wait_s")
+    return seconds
 
 
 def _rule(values: Mapping[str, str], at_ms: int) -> Rule:

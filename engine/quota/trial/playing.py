@@ -23,6 +23,8 @@ from engine.quota.trial.traffic import Traffic
 
 #: Calls, nodes and seconds of one trial, and into how many slots its time is cut.
 MOST_CALLS, MOST_NODES, MOST_SECONDS, SLOTS = 20_000, 16, 3_600.0, 120
+#: Seconds of all nodes together: each is looked after all the time, whether anybody asks it or not.
+MOST_NODE_SECONDS = 3_600.0
 #: How often a node that nobody asks looks whether anything is due, in seconds.
 _TURN_S = 0.05
 
@@ -109,6 +111,12 @@ def _check(rule: Rule, traffic: Traffic, nodes: int) -> None:
         )
     if not 1 <= nodes <= MOST_NODES:
         raise BadInput(f"{nodes} nodes cannot be played.", remedy=f"Use 1 to {MOST_NODES}.", field="nodes")
+    if nodes * traffic.seconds > MOST_NODE_SECONDS:
+        raise BadInput(
+            f"{nodes} nodes are too many for {traffic.seconds:g} s.",
+            remedy=f"Play them for up to {MOST_NODE_SECONDS / nodes:,.0f} s, or fewer.",
+            field="nodes",
+        )
     if traffic.calls > MOST_CALLS:
         raise BadInput(
             f"These are about {traffic.calls:,.0f} calls.",

@@ -90,6 +90,7 @@ def test_a_day_s_allowance_is_spent_and_then_nothing_goes() -> None:
         (_rule(5, 5), Traffic(Shape.STEADY, 1, 0), 1, "seconds"),
         (_rule(5, 5), Traffic(Shape.STEADY, 1, 4_000), 1, "seconds"),
         (_rule(5, 5), STEADY, 17, "nodes"),
+        (_rule(5, 5), Traffic(Shape.STEADY, 1, 1_000), 16, "nodes"),
         (_rule(5, 5), Traffic(Shape.STEADY, MOST_CALLS, 2), 1, "rate"),
     ],
 )

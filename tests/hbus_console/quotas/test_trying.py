@@ -61,6 +61,8 @@ def test_the_chart_tells_what_the_page_tells(page: Client) -> None:
         ("rate=1000000", "rate"),
         ("limit=-1", "limit"),
         ("tokens=1.5", "tokens"),
+        ("wait_s=61", "wait_s"),
+        ("seconds=3600&nodes=16&rate=1&peak=1", "nodes"),
     ],
 )
 def test_what_cannot_be_played_is_told_beside_its_field(page: Client, query: str, field: str) -> None:
