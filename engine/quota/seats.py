@@ -91,7 +91,7 @@ FREE = Seated(lambda: None)
 
 
 class SeatKeeper:
-    """The seats that one process holds. Thread-safe. Renews them in a thread of its own once there are any, or whoever
+    """The seats that one process holds. Thread-safe. Renews them in a thread of its own (:meth:`start`), or whoever
     owns it calls :meth:`renew`.
 
     While the store is away each rule goes on as it says: *open* seats everybody, *closed* nobody, *fallback* as many on
@@ -107,6 +107,8 @@ class SeatKeeper:
         self._lock = threading.Lock()
         self._held: dict[str, set[str]] = {}
         self._ask_at = float("-inf")
+        #: Whether it was said that the store is away.
+        self._said = False
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -166,6 +168,7 @@ class SeatKeeper:
             except Unavailable as error:
                 self._went_away(error)
             else:
+                self._said = False
                 with self._lock:
                     self._held.setdefault(link.bucket, set()).add(seat)
                 return True
@@ -192,7 +195,9 @@ class SeatKeeper:
 
     def _went_away(self, error: Unavailable) -> None:
         self._ask_at = self._clock.monotonic() + ASK_AGAIN_S
-        _log.warning("seats hold as their rules say, the store is away: %s", text_of(error))
+        if not self._said:
+            self._said = True
+            _log.warning("seats hold as their rules say, the store is away: %s", text_of(error))
 
     def _run(self) -> None:
         while not self._clock.wait(self._stop, RENEW_S):

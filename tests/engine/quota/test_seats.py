@@ -132,7 +132,7 @@ def test_a_store_that_forgot_is_told_who_sits(plane: RedisSeatPlane, redis_url: 
 
 @pytest.mark.parametrize(("on_loss", "seated"), [(OnLoss.FALLBACK, 2), (OnLoss.OPEN, 5), (OnLoss.CLOSED, 0)])
 def test_while_the_store_is_away_each_rule_goes_on_as_it_says(
-    plane: RedisSeatPlane, on_loss: OnLoss, seated: int
+    plane: RedisSeatPlane, on_loss: OnLoss, seated: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock, away = ManualClock(), _Away(plane)
     keeper = SeatKeeper("n1", away, clock=clock)
@@ -140,6 +140,9 @@ def test_while_the_store_is_away_each_rule_goes_on_as_it_says(
     away.cut = True
     assert sum(keeper.enter([link]).ok for _ in range(5)) == seated
     assert away.asked == 1, "nobody waits again for what has just not answered"
+    clock.advance(ASK_AGAIN_S)
+    keeper.enter([link]).leave()
+    assert caplog.text.count("the store is away") == 1, "it is said once"
     away.cut = False
     clock.advance(ASK_AGAIN_S)
     assert keeper.enter([link]).ok
