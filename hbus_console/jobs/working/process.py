@@ -67,13 +67,15 @@ class RunProcess:
     def run(self, run: int) -> RunState | None:
         """How it ended; ``None`` when it was not begun here."""
         with fresh_connections():
+            give_back = start_of(run, self._clock.now_ms() * 1_000)
+            if give_back is None:
+                return None
             try:
-                give_back = start_of(run, self._clock.now_ms() * 1_000)
-                state = None if give_back is None else self._worker.run(run, self._work)
+                state = self._worker.run(run, self._work)
             except Unavailable as error:
                 _log.warning("a run could not be begun", run=run, error=error.what)
-                return None
-            if give_back is not None and self._held is None:
+                state = None
+            if self._held is None:
                 give_back(1)
             self._tell_end(state)
             return state

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from engine.core.errors import QuotaExceeded
+from engine.core.errors import QuotaExceeded, Unavailable
 from engine.cron.slots.steps import RunState
 from engine.cron.work.call import RunContext
 from engine.cron.work.functions import forget_functions, job_function
@@ -66,3 +66,20 @@ def test_a_start_beyond_the_limit_of_its_team_waits_and_is_offered_again(
     run.refresh_from_db()
     assert run.reason == ""
     assert taken == [("close-of-day", job.team.name)] * 3
+
+
+def test_a_run_that_cannot_be_begun_costs_nothing(
+    worker: RunProcess, make_job: MakeJob, admin_actor: Actor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_job("function", "test.greet")
+    back: list[int] = []
+
+    def away(*_: object) -> None:
+        raise Unavailable("the store is away")
+
+    monkeypatch.setattr(limits, "limits_anything", lambda service: True)
+    monkeypatch.setattr(limits, "take", lambda *_: back.append)
+    monkeypatch.setattr(worker._worker, "run", away)
+    run = trigger(admin_actor, "close-of-day", Trigger(reason="a test")).run
+    assert worker.run(run.pk) is None
+    assert back == [1], "it is offered again, and takes its token then"
