@@ -159,7 +159,7 @@ class Allocator:
             # Nobody knows what was taken before this memory began.
             tokens = min(room(rule), rule.limit * max(0.0, now - self._born))
             if rule.by_period:
-                tokens = rule.limit * _known_share(link, self._born)
+                tokens = rule.limit * known_share(link, self._born)
             state = BucketState(tokens, now, now, rule.limit, began_ms=link.began_ms)
             self._buckets[link.rule, link.owner] = state
         passed = max(0.0, now - state.seen)
@@ -174,7 +174,7 @@ class Allocator:
             state.tokens, state.began_ms, state.limit = rule.limit, link.began_ms, rule.limit
         elif rule.limit != state.limit:
             # What was used of the period so far counts against the new limit.
-            state.tokens += (rule.limit - state.limit) * _known_share(link, self._born)
+            state.tokens += (rule.limit - state.limit) * known_share(link, self._born)
             state.limit = rule.limit
         return state
 
@@ -200,7 +200,7 @@ class Allocator:
         )
 
 
-def _known_share(link: BucketLink, born: float) -> float:
+def known_share(link: BucketLink, born: float) -> float:
     """The part of a period that this memory knows: of what was taken before it began nobody knows."""
     length_ms = link.ends_ms - link.began_ms
     since_ms = min(max(0.0, born * 1000 - link.began_ms), length_ms)

@@ -10,7 +10,8 @@ from hbus_console.alerts.round import Case, Round
 from hbus_console.evidence.totals import total
 from hbus_console.quotas.models import QuotaUse
 from hbus_console.quotas.services.books import newest_book
-from hbus_console.quotas.standing import MOST_HELD_AGAINST, MOST_LIMITERS, TRIED, nodes_now
+from hbus_console.quotas.services.rules import policy_of
+from hbus_console.quotas.standing import MOST_HELD_AGAINST, MOST_LIMITERS, nodes_now
 from hbus_console.quotas.targets import NODES, POLICIES, node_subject
 
 #: Of fewer tokens a share says nothing.
@@ -52,7 +53,7 @@ def _asked(now: Round, since_ms: int) -> Mapping[str, tuple[int, int]]:
     ]:
         chain = book.resolve(Name(service, resource, tenant), now.now_ms).chain
         if chain:
-            name = chain[0].rule.removesuffix(TRIED)
+            name = policy_of(chain[0].rule)
             asked, lost = found.get(name, (0, 0))
             found[name] = asked + admitted + refused, lost + refused
     return found

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from itertools import islice
 from urllib.parse import unquote
 
-from django.conf import settings
-
 from engine.core.errors import Unavailable
 from engine.quota import Book
 from engine.quota.planes.looking import SeenBucket, SeenClaim
@@ -17,8 +15,8 @@ from engine.quota.seating import SeatRules
 from engine.quota.seats import SeatLink
 from engine.quota.uses import Key
 from hbus_console.quotas import door
+from hbus_console.quotas.services.rules import policy_of
 from hbus_console.quotas.sight import sees
-from hbus_console.quotas.standing import TRIED
 from hbus_console.wiring import quota
 
 #: Claims of one bucket that a page lists.
@@ -38,7 +36,7 @@ class BucketNow:
 
     @property
     def policy(self) -> str:
-        return self.seen.link.rule.removesuffix(TRIED)
+        return policy_of(self.seen.link.rule)
 
     @property
     def owner(self) -> str:
@@ -63,7 +61,7 @@ def buckets(links: Sequence[BucketLink], scopes: tuple[str, ...]) -> list[Bucket
     """How these stand at this moment; ``None`` while the control plane does not answer, or where there is none."""
     here = door.present()
     # Nobody waits for what has just not answered.
-    if not settings.HBUS_QUOTAS or not links or (here is not None and here.node.away_since is not None):
+    if not door.kept() or not links or (here is not None and here.node.away_since is not None):
         return None
     try:
         found = quota.control_plane().look(links)
@@ -91,12 +89,12 @@ class SeatsNow:
 
 def at_work(book: Book, keys: Iterable[Key], policy: str) -> list[SeatsNow] | None:
     """Of a policy of seats: how many are taken, of tenants among ``keys``; ``None`` while the store does not answer."""
-    if not settings.HBUS_QUOTAS:
+    if not door.kept():
         return None
     rules, found = SeatRules(lambda: book), dict[str, SeatLink]()
     for key in islice(keys, MOST_LOOKED_THROUGH):
         for link in rules.links(*key):
-            if unquote(link.rule).removesuffix(TRIED) == policy:
+            if policy_of(unquote(link.rule)) == policy:
                 found.setdefault(link.bucket, link)
     try:
         plane = quota.seat_plane()

@@ -29,7 +29,7 @@ def take(service: str, resource: str, tenant: str, what: str, n: int = 1) -> Cal
     """
     here = door.present()
     if here is None or not n:
-        return _nothing
+        return nothing_taken
     gate = here.gate
     admission = gate.admit(service, resource, tenant, n)
     if admission.ok:
@@ -48,7 +48,7 @@ def limits_anything(service: str) -> bool:
     return book is not None and any(fnmatchcase(service, rule.service) for rule in book.rules)
 
 
-def _nothing(_: int) -> None:
+def nothing_taken(_: int) -> None:
     """Of what cost nothing, nothing goes back."""
 
 

@@ -34,6 +34,12 @@ class Override:
     burst: float | None
     words: str
 
+    def burst_of(self, limit: float, burst: float) -> float:
+        """Its burst, in place of a policy's of that ``limit`` and ``burst``."""
+        if self.burst is not None:
+            return self.burst
+        return burst * self.limit / limit if limit else burst
+
     def holds(self, at_ms: int) -> bool:
         return self.from_ms <= at_ms < self.to_ms
 

@@ -16,6 +16,7 @@ from engine.quota.uses import Key, Used
 from hbus_console.evidence.totals import total
 from hbus_console.quotas.models import QuotaUse
 from hbus_console.quotas.reports import SILENT_AFTER_MS, LimiterReport, NodeReport, read_reports
+from hbus_console.quotas.services.rules import policy_of
 from hbus_console.quotas.sight import sees, uses_q
 from hbus_console.quotas.wording import SOURCES
 
@@ -24,8 +25,6 @@ LATE_MINUTES = 5
 #: Limiters whose policies are looked up, those that refused and admitted most; with many policies fewer, for each is
 #: held against every rule.
 MOST_LIMITERS, MOST_HELD_AGAINST = 2_000, 60_000
-#: What is tried of a policy is a rule of its own, under its name.
-TRIED = " (tried)"
 
 
 @dataclass(frozen=True)
@@ -183,14 +182,14 @@ class QuotasNow:
         """The policies that a limiter is held to, the nearest first; with ``shadow`` those that only count."""
         if (key, shadow) not in self._rules:
             terms = self.book.resolve(Name(*key, shadow=shadow), self.now_ms) if self.book else None
-            names = (link.rule.removesuffix(TRIED) for link in terms.chain) if terms else ()
+            names = (policy_of(link.rule) for link in terms.chain) if terms else ()
             self._rules[key, shadow] = tuple(dict.fromkeys(names))
         return self._rules[key, shadow]
 
     def links(self, key: Key, policy: str = "") -> tuple[BucketLink, ...]:
         """The buckets that a limiter takes its tokens from; with ``policy`` that of this policy alone."""
         chain = self.book.resolve(Name(*key), self.now_ms).chain if self.book else ()
-        return tuple(link for link in chain if policy in ("", link.rule.removesuffix(TRIED)))
+        return tuple(link for link in chain if policy in ("", policy_of(link.rule)))
 
     @cached_property
     def by_policy(self) -> Mapping[str, PolicyNow]:

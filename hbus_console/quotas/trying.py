@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from engine.core.errors import BadInput
 from engine.quota import OnLoss, Period, Rule
-from engine.quota.trial import Shape, Traffic, Trial, try_out
+from engine.quota.trial import MOST_NODES, Shape, Traffic, Trial, try_out
 from hbus_console import checks
 from hbus_console.faults import GatheredFaults
 from hbus_console.quotas.services.draft import snapshot
 from hbus_console.quotas.services.policies import policy as policy_named
 from hbus_console.quotas.services.rules import rules_of
+from hbus_console.ui import forms
 
 #: The longest that a call may wait, in seconds.
 MOST_WAIT_S = 60
@@ -61,45 +63,31 @@ def read_asked(values: Mapping[str, str], at_ms: int) -> AskedTrial:
     """What ``values`` ask for, an override that holds at ``at_ms`` counted. Raises :class:`BadInput` by each field."""
     faults, read = GatheredFaults(), dict[str, Any]()
 
-    def of(name: str, check: Callable[[str], Any]) -> None:
+    def of(name: str, check: Callable[[], Any]) -> None:
         with faults.gathered():
-            read[name] = check(name)
+            read[name] = check()
 
-    def decimal(name: str, least: float = 0.0) -> float:
-        return checks.number(_figure(values[name], name, float), name, least=least)
-
-    def whole(name: str, least: int, most: int) -> int:
-        return checks.whole(_figure(values[name], name, int), name, least=least, most=most)
-
-    of("rate", decimal)
-    of("seconds", lambda name: decimal(name, 1))
-    of("peak", lambda name: decimal(name) if values[name] else 0.0)
-    of("tokens", lambda name: whole(name, 1, 100_000))
-    of("wait_s", lambda name: _patience(decimal(name)))
-    of("nodes", lambda name: whole(name, 1, 16))
-    of("shape", lambda name: Shape(checks.choice(values[name], name, SHAPES)))
-    of("rule", lambda _: _rule(values, at_ms))
-    of("cut", lambda _: _cut(values))
+    of("rate", lambda: _number(values, "rate"))
+    of("seconds", lambda: _number(values, "seconds", 1))
+    of("peak", lambda: _number(values, "peak") if values["peak"] else 0.0)
+    of("tokens", lambda: _whole(values, "tokens", 1, 100_000))
+    of("wait_s", lambda: _patience(values))
+    of("nodes", lambda: _whole(values, "nodes", 1, MOST_NODES))
+    of("shape", lambda: Shape(checks.choice(values["shape"], "shape", SHAPES)))
+    of("rule", lambda: _rule(values, at_ms))
+    of("cut", lambda: _cut(values))
     faults.tell()
     traffic = Traffic(read["shape"], read["rate"], read["seconds"], read["peak"], read["tokens"])
     return AskedTrial(read["rule"], traffic, read["wait_s"], read["nodes"], read["cut"])
-
-
-def _patience(seconds: float) -> float:
-    if seconds > MOST_WAIT_S:
-        raise BadInput(f"Nobody waits for {seconds:g} s.", remedy=f"Write up to {MOST_WAIT_S} seconds.", field="wait_s")
-    return seconds
 
 
 def _rule(values: Mapping[str, str], at_ms: int) -> Rule:
     if values["policy"]:
         row = policy_named(values["policy"])
         return rules_of(row.name, snapshot(row), at_ms)[0]
-    limit = checks.number(_figure(values["limit"], "limit", float), "limit", least=0)
-    burst = checks.number(_figure(values["burst"] or values["limit"], "burst", float), "burst", least=0)
-    percent = checks.whole(
-        _figure(values["fallback_percent"], "fallback_percent", int), "fallback_percent", least=0, most=100
-    )
+    limit = _number(values, "limit")
+    burst = _number(values, "burst") if values["burst"] else limit
+    percent = _whole(values, "fallback_percent", 0, 100)
     on_loss = OnLoss(checks.choice(values["on_loss"], "on_loss", [each.value for each in OnLoss]))
     return Rule(id="tried", limit=limit, burst=burst, period=Period.NONE, on_loss=on_loss, fallback=percent / 100)
 
@@ -107,16 +95,23 @@ def _rule(values: Mapping[str, str], at_ms: int) -> Rule:
 def _cut(values: Mapping[str, str]) -> tuple[float, float] | None:
     if not values["cut_from"]:
         return None
-    begins = checks.number(_figure(values["cut_from"], "cut_from", float), "cut_from", least=0)
-    ends = checks.number(_figure(values["cut_to"] or values["seconds"], "cut_to", float), "cut_to", least=0)
+    begins = _number(values, "cut_from")
+    ends = _number(values, "cut_to") if values["cut_to"] else math.inf
     if ends <= begins:
         raise BadInput("It ends before it begins.", remedy="Write a later second.", field="cut_to")
     return begins, ends
 
 
-def _figure(text: str, field: str, kind: Callable[[str], Any]) -> Any:
-    try:
-        return kind(text.replace(",", "").replace(" ", ""))
-    except ValueError as error:
-        said = "a whole number" if kind is int else "a number"
-        raise BadInput(f"{text[:40]!r} is not {said}.", remedy=f"Write {said}.", field=field) from error
+def _patience(values: Mapping[str, str]) -> float:
+    seconds = _number(values, "wait_s")
+    if seconds > MOST_WAIT_S:
+        raise BadInput(f"Nobody waits for {seconds:g} s.", remedy=f"Write up to {MOST_WAIT_S} seconds.", field="wait_s")
+    return seconds
+
+
+def _number(values: Mapping[str, str], name: str, least: float = 0.0) -> float:
+    return checks.number(forms.number(values, name), name, least=least)
+
+
+def _whole(values: Mapping[str, str], name: str, least: int, most: int) -> int:
+    return checks.whole(forms.whole(values, name), name, least=least, most=most)

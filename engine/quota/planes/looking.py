@@ -12,7 +12,8 @@ import redis
 
 from engine.core.prepared import prepared
 from engine.core.store.answered import answered
-from engine.quota.protocol import REFILL_S, BucketLink, KeptRule, spelt
+from engine.quota.allocator import known_share, room
+from engine.quota.protocol import BucketLink, KeptRule, spelt
 from engine.quota.uses import Key
 
 #: Claims that are read of one bucket.
@@ -82,21 +83,22 @@ def _bucket(client: redis.Redis, prefix: str, link: BucketLink, now: float, born
     if kept is None:
         return None
     rule = _rule.decode(kept)
-    room = rule.limit if rule.by_period else max(rule.burst, rule.limit * REFILL_S)
+    most = room(rule)
     values: Any = client.hmget(f"{prefix}:bucket:{named}", ["tokens", "at", "seen", "began"])
     if values[0] is None:
         # It is full, or was never asked; a memory that is young has not seen it fill.
-        tokens, at = room if rule.by_period else min(room, rule.limit * max(0.0, now - born)), now
+        known = rule.limit * known_share(link, born)
+        tokens, at = known if rule.by_period else min(most, rule.limit * max(0.0, now - born)), now
     else:
         tokens, at, seen = (float(value) for value in values[:3])
         passed = max(0.0, now - seen)
         at += passed
         if rule.by_period:
-            tokens = room if link.began_ms > int(values[3] or 0) else tokens
+            tokens = most if link.began_ms > int(values[3] or 0) else tokens
         else:
-            tokens = min(room, tokens + rule.limit * passed)
+            tokens = min(most, tokens + rule.limit * passed)
     claims, more = _claims(client, f"{prefix}:claims:{named}", at)
-    return SeenBucket(link, rule.limit, tokens, room, claims, more)
+    return SeenBucket(link, rule.limit, tokens, most, claims, more)
 
 
 def _claims(client: redis.Redis, key: str, at: float) -> tuple[tuple[SeenClaim, ...], int]:

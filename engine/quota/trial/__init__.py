@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.quota.trial.playing import MOST_CALLS, Trial, TrialPart, try_out
+from engine.quota.trial.playing import MOST_CALLS, MOST_NODES, Trial, TrialPart, try_out
 from engine.quota.trial.traffic import Shape, Traffic
 
-__all__ = ["MOST_CALLS", "Shape", "Traffic", "Trial", "TrialPart", "try_out"]
+__all__ = ["MOST_CALLS", "MOST_NODES", "Shape", "Traffic", "Trial", "TrialPart", "try_out"]

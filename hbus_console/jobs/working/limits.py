@@ -8,7 +8,7 @@ from engine.core.errors import QuotaExceeded
 from engine.cron.slots.steps import RunState
 from hbus_console.jobs.columns import REASON_LIMIT
 from hbus_console.jobs.models import Job, JobRun
-from hbus_console.quotas.asking import JOBS, limits_anything, take
+from hbus_console.quotas.asking import JOBS, limits_anything, nothing_taken, take
 
 
 def start_of(run: int, now_us: int) -> Callable[[int], None] | None:
@@ -18,11 +18,11 @@ def start_of(run: int, now_us: int) -> Callable[[int], None] | None:
     A further attempt goes on with what has started. Asks the database only where there are limits.
     """
     if not limits_anything(JOBS):
-        return _nothing
+        return nothing_taken
     # Whatever else keeps it from beginning is found by who begins it.
     name = JobRun.objects.filter(pk=run, state=RunState.CLAIMED, attempt=1).values_list("job", flat=True).first()
     if name is None:
-        return _nothing
+        return nothing_taken
     team = Job.objects.filter(name=name).values_list("team__name", flat=True).first() or ""
     try:
         return take(JOBS, name, team, f"start no more runs of {name}")
@@ -32,7 +32,3 @@ def start_of(run: int, now_us: int) -> Callable[[int], None] | None:
             not_before_us=now_us + held.again_s * 1_000_000, reason=f"It waits: {held.what}"[:REASON_LIMIT]
         )
         return None
-
-
-def _nothing(_: int) -> None:
-    """Of a start that cost nothing, nothing goes back."""

@@ -8,14 +8,21 @@ from typing import Any
 from engine.quota import Book, OnLoss, Period, Rule, Whose
 from hbus_console.quotas.overrides import next_change, override_at, read_overrides
 
+#: What is tried of a policy is a rule of its own, under its name.
+_TRIED = " (tried)"
+
+
+def policy_of(rule: str) -> str:
+    """The policy that a rule is of, by the rule's id."""
+    return rule.removesuffix(_TRIED)
+
 
 def rules_of(name: str, settings: Mapping[str, Any], at_ms: int) -> list[Rule]:
     """The rules of one policy: its own, and what is tried of it."""
     limit, burst = settings["limit"], settings["burst"]
     override = override_at(read_overrides(settings["overrides"], settings["zone"]), at_ms)
     if override is not None:
-        in_proportion = burst * override.limit / limit if limit else burst
-        limit, burst = override.limit, in_proportion if override.burst is None else override.burst
+        limit, burst = override.limit, override.burst_of(limit, burst)
     common: dict[str, Any] = {
         "service": settings["service"],
         "resource": settings["resource"],
@@ -35,7 +42,7 @@ def rules_of(name: str, settings: Mapping[str, Any], at_ms: int) -> list[Rule]:
     if settings["canary_percent"]:
         found.append(
             Rule(
-                id=f"{name} (tried)",
+                id=f"{name}{_TRIED}",
                 limit=settings["canary_limit"],
                 burst=settings["canary_burst"],
                 sample=settings["canary_percent"] / 100,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.conf import settings
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
@@ -16,6 +15,7 @@ from engine.quota.uses import Key
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import GLOBAL, SOMEWHERE, allows, visible_scopes
 from hbus_console.access.web import actor, console_view
+from hbus_console.quotas import door
 from hbus_console.quotas.allocating import SeatsNow, at_work, buckets
 from hbus_console.quotas.feature import QUOTA_EDIT
 from hbus_console.quotas.models import QuotaPolicy
@@ -25,7 +25,7 @@ from hbus_console.quotas.services.policies import policy
 from hbus_console.quotas.standing import LATE_MINUTES, PolicyNow, QuotasNow
 from hbus_console.quotas.tree import Branch, in_order
 from hbus_console.quotas.use_chart import chart_url, use_chart, used
-from hbus_console.quotas.wording import limit_words, together
+from hbus_console.quotas.wording import amount_words, together
 from hbus_console.teams.services import team_names
 from hbus_console.ui.pages import clock
 from hbus_console.ui.rows import NOBODY, Filters, owned, page_of, read_filters
@@ -75,7 +75,7 @@ def quotas(request: HttpRequest) -> HttpResponse:
         "chart_url": chart_url(chosen.policy.name, drawn) if chosen else "",
         "holdings": holdings[:MOST_HOLDINGS],
         "more_holdings": max(0, len(holdings) - MOST_HOLDINGS),
-        "limited": bool(links) and settings.HBUS_QUOTAS,
+        "limited": bool(links) and door.kept(),
         "buckets": buckets(links, stand.scopes),
         "of_seats": chosen is not None and chosen.policy.period == Period.AT_ONCE,
         "seats": _seats(stand, chosen),
@@ -143,12 +143,9 @@ def _of_chart(request: HttpRequest, shared: bool, limiter: Key | None) -> Key | 
 def _row(branch: Branch, stand: QuotasNow, chosen: Branch | None, now_ms: int) -> dict[str, Any]:
     settings = branch.settings
     override = override_at(read_overrides(settings["overrides"], settings["zone"]), now_ms)
-    holds = None
-    if override is not None:
-        burst = settings["burst"] * override.limit / settings["limit"] if settings["limit"] else settings["burst"]
-        holds = limit_words(
-            {**settings, "limit": override.limit, "burst": burst if override.burst is None else override.burst}
-        )
+    holds = override and amount_words(
+        override.limit, override.burst_of(settings["limit"], settings["burst"]), settings["period"]
+    )
     return {
         "branch": branch,
         "indent": min(branch.depth, 3),

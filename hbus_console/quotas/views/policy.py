@@ -145,10 +145,10 @@ def _told(settings: Mapping[str, Any]) -> list[tuple[str, object]]:
 
 
 def _override(each: Override, settings: Mapping[str, Any], now_ms: int) -> dict[str, Any]:
-    burst = settings["burst"] * each.limit / settings["limit"] if settings["limit"] else settings["burst"]
+    burst = each.burst_of(settings["limit"], settings["burst"])
     return {
         "it": each,
-        "limit": amount_words(each.limit, burst if each.burst is None else each.burst, settings["period"]),
+        "limit": amount_words(each.limit, burst, settings["period"]),
         "holds": each.holds(now_ms),
         "over": each.to_ms <= now_ms,
     }

@@ -10,6 +10,8 @@ from engine.quota.planes.redis import RedisControlPlane
 from engine.quota.protocol import BucketLink, KeptRule, Want
 from engine.quota.terms import Name
 
+#: A period that begins after the memory did.
+TO_COME = BucketLink("day", "bob", 10**14, 10**15)
 SHARED, DAILY, GONE = BucketLink("all"), BucketLink("day", "ada", 1_000, 10**15), BucketLink("gone")
 
 
@@ -28,10 +30,13 @@ def _want(number: int, who: tuple[str, str], asked: int, demand: float, links: t
 
 
 def test_a_bucket_that_was_never_asked_holds_what_came_in_since_the_memory_began(plane: RedisControlPlane) -> None:
-    shared, daily = plane.look([SHARED, GONE, DAILY])
+    shared, daily, begun = plane.look([SHARED, GONE, TO_COME, DAILY])
     assert (shared.limit, shared.room, shared.claims, shared.more) == (0.001, 100.0, (), 0)
     assert shared.tokens < 1
     assert (daily.tokens, daily.room) == (50.0, 50.0)
+    # Of a period that had begun before, what the next Want would find: nobody knows what was taken of it.
+    (alloc,) = plane.want([_want(1, ("ada", "n1"), 50, 50.0, (DAILY,))])
+    assert alloc.granted == int(begun.tokens) == 49
 
 
 def test_claims_are_told_with_what_is_left_and_looking_takes_nothing(plane: RedisControlPlane) -> None:
