@@ -11,6 +11,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import msgspec
 
 from engine.quota.protocol import LIFETIME_S, REFILL_S, Alloc, Answer, BucketLink, KeptRule, Want
 from engine.quota.waterfill import Claim, shares, waterfill
@@ -24,8 +27,9 @@ COLLECT_S = 2 * REFILL_S
 FEW_CLAIMS, LEVEL_S = 64, 0.25
 #: What was spent in fallback is repaid out of so many seconds of the limit at most.
 REPAY_S = 60.0
-#: How long the greatest number of limiters counts for what each may spend by itself, in seconds.
-PEAK_S = 3_600.0
+#: How long a node counts among those that share what may be spent without asking, once it has asked; in seconds. No
+#: more are told apart than so many: of more, those that asked last.
+NODES_S, MOST_NODES = 3_600.0, 10_000
 #: The longest that a node is told to wait: within a permit's life others may have returned theirs.
 AGAIN_MOST_S = LIFETIME_S
 #: An answer is kept for so long, in seconds: as long as whoever did not get it may ask again, though the clock be
@@ -64,6 +68,8 @@ class BucketState:
     seen: float
     #: What :attr:`tokens` grew by a second since; of a rule with a period, what they were counted down from.
     limit: float
+    #: What the control plane's clock showed when it was made.
+    born: float
     claimants: dict[str, Claimant] = field(default_factory=dict)
     #: When the period began that :attr:`tokens` is for, epoch milliseconds.
     began_ms: int = 0
@@ -73,8 +79,8 @@ class BucketState:
     shared: float = 0.0
     #: What came in while it was full.
     spilled: float = 0.0
-    peak: int = 0
-    peak_at: float = -math.inf
+    #: When each node asked last, in that order.
+    nodes: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -87,6 +93,16 @@ class Offered:
     most: int
     #: Until there is more for this claimant.
     again_s: float
+    #: What this node may spend of it without asking, in tokens a second.
+    alone: float
+
+
+class Answered(NamedTuple):
+    """What a limiter of a node was told last, and when."""
+
+    at: float
+    want: Want
+    alloc: Alloc
 
 
 class Allocator:
@@ -98,8 +114,8 @@ class Allocator:
         self._born = now
         self._rules: Mapping[str, KeptRule] = {}
         self._buckets: dict[tuple[str, str], BucketState] = {}
-        #: What each limiter of each node was told last, and when.
-        self._answers: dict[str, tuple[float, Alloc]] = {}
+        #: By limiter and life of a node.
+        self._answers: dict[str, Answered] = {}
 
     def keep_rules(self, version: int, rules: Mapping[str, KeptRule]) -> bool:
         """Go over to a newer version of the rules; whether it is newer."""
@@ -109,38 +125,46 @@ class Allocator:
         return True
 
     def want(self, want: Want, now: float) -> Alloc:
-        if (told := self._told(want, now)) is not None:
-            return told
+        asked = want
+        last = self._told(want, now)
+        if last is not None and last.want.id == want.id:
+            return last.alloc
+        if last is not None and 0 < want.number <= last.want.number:
+            return Alloc(want.id, Answer.LATE, version=self.version, epoch=self.epoch)
         if any(link.rule not in self._rules for link in want.chain):
             return Alloc(want.id, Answer.UNKNOWN_RULE, version=self.version, epoch=self.epoch)
-        offers = [self._offer(number, want, now) for number in range(len(want.chain))]
+        unheard = 0
+        if last is not None and last.want.chain == want.chain and last.want.number > want.heard:
+            # Nobody has got what that answer gave, nor ever will. What it took as repaid is being repaid again.
+            unheard = last.alloc.granted
+            want = msgspec.structs.replace(want, repaid=max(0, want.repaid - last.want.repaid))
+        offers = [self._offer(number, want, unheard, now) for number in range(len(want.chain))]
         granted = min(offer.most for offer in offers)
         for offer in offers:
             offer.state.tokens -= granted
             offer.claimant.account = max(-1.0, offer.claimant.account - granted)
             offer.claimant.until = offer.state.at + _lasts(want, granted)
         alloc = self._answer(want, offers, granted)
-        self._answers.pop(_key(want), None)
-        self._answers[_key(want)] = (now, alloc)
+        self._answers.pop(_life(want), None)
+        self._answers[_life(want)] = Answered(now, asked, alloc)
         return alloc
 
-    def _told(self, want: Want, now: float) -> Alloc | None:
-        """The answer to this very Want, if it was answered before. (They lie in the order of their moments.)"""
+    def _told(self, want: Want, now: float) -> Answered | None:
+        """What this limiter was told last. (They lie in the order of their moments.)"""
         while self._answers:
             key = next(iter(self._answers))
-            if self._answers[key][0] + TOLD_S > now:
+            if self._answers[key].at + TOLD_S > now:
                 break
             del self._answers[key]
-        told = self._answers.get(_key(want))
-        return told[1] if told is not None and told[1].id == want.id else None
+        return self._answers.get(_life(want))
 
-    def _offer(self, number: int, want: Want, now: float) -> Offered:
+    def _offer(self, number: int, want: Want, unheard: int, now: float) -> Offered:
         link = want.chain[number]
         rule = self._rules[link.rule]
         state = self._bucket(link, rule, now)
         now = state.at
         rate = 0.0 if rule.by_period else rule.limit
-        _settle(state, rule, want, number)
+        _settle(state, rule, want, number, unheard)
         claimant = _claimant(state, want, now)
         _share_out(state, rate, now)
         earned = claimant.share * max(0.0, now - claimant.account_at)
@@ -151,7 +175,8 @@ class Allocator:
         free = state.tokens - max(0.0, REFILL_S * max(0.0, state.shared - claimant.share) - spills)
         own = math.ceil(claimant.account - _LOST) if claimant.account > _LOST else 0
         most = max(0, min(want.asked, math.floor(state.tokens + _LOST), max(own, math.floor(free + _LOST))))
-        return Offered(state, rule, claimant, most, _again(state, claimant, rate, free))
+        alone = rule.fallback * rule.limit / _count(state, want.node, now)
+        return Offered(state, rule, claimant, most, _again(state, claimant, rate, free), alone)
 
     def _bucket(self, link: BucketLink, rule: KeptRule, now: float) -> BucketState:
         state = self._buckets.get((link.rule, link.owner))
@@ -160,7 +185,7 @@ class Allocator:
             tokens = min(room(rule), rule.limit * max(0.0, now - self._born))
             if rule.by_period:
                 tokens = rule.limit * known_share(link, self._born)
-            state = BucketState(tokens, now, now, rule.limit, began_ms=link.began_ms)
+            state = BucketState(tokens, now, now, rule.limit, now, began_ms=link.began_ms)
             self._buckets[link.rule, link.owner] = state
         passed = max(0.0, now - state.seen)
         if passed or now < state.seen - BACK_S:
@@ -195,8 +220,10 @@ class Allocator:
             narrowest.rule.limit,
             narrowest.rule.burst,
             min(offer.claimant.share for offer in offers),
-            min(offer.rule.fallback * offer.rule.limit / max(1, offer.state.peak) for offer in offers),
+            min(offer.alone for offer in offers),
             tuple(offer.state.spilled for offer in offers),
+            tuple(offer.state.born for offer in offers),
+            tuple(offer.alone for offer in offers),
         )
 
 
@@ -216,16 +243,23 @@ def _key(want: Want) -> str:
     return f"{want.limiter}@{want.node}"
 
 
+def _life(want: Want) -> str:
+    return f"{want.limiter}@{want.node}@{want.life}"
+
+
 def _pour(state: BucketState, rule: KeptRule, tokens: float) -> None:
     filled = state.tokens + tokens
     state.tokens = min(room(rule), filled)
     state.spilled += filled - state.tokens
 
 
-def _settle(state: BucketState, rule: KeptRule, want: Want, number: int) -> None:
-    """Take back what is unspent, and charge what was spent without asking: but for what spilled meanwhile, once."""
-    _pour(state, rule, want.returned)
-    then = want.spilled[number] if number < len(want.spilled) else state.spilled
+def _settle(state: BucketState, rule: KeptRule, want: Want, number: int, unheard: int) -> None:
+    """Take back what is unspent, and charge what was spent without asking: but for what spilled meanwhile, once. What
+    another bucket of this name sold, or spilled, counts for nothing here.
+    """
+    is_of_this = number < len(want.born) and want.born[number] == state.born
+    _pour(state, rule, unheard + (want.returned if is_of_this else 0))
+    then = want.spilled[number] if is_of_this and number < len(want.spilled) else state.spilled
     paid = min(want.repaid, max(0.0, state.spilled - then))
     state.spilled -= paid
     state.tokens = max(state.tokens - (want.repaid - paid), min(state.tokens, -REPAY_S * rule.limit))
@@ -267,10 +301,15 @@ def _share_out(state: BucketState, rate: float, now: float) -> None:
         for claimant, part in zip(claimants, parts, strict=True):
             claimant.share = part
     state.shared = sum(given)
-    # Each of them has a bucket of its own while the control plane is away, however many of a node share this one.
-    limiters = len(state.claimants)
-    if limiters >= state.peak or now - state.peak_at > PEAK_S:
-        state.peak, state.peak_at = limiters, now
+
+
+def _count(state: BucketState, node: str, now: float) -> int:
+    """How many nodes ask of it, this one among them: each may spend its part while the control plane is away."""
+    state.nodes.pop(node, None)
+    state.nodes[node] = now
+    while len(state.nodes) > MOST_NODES or state.nodes[next(iter(state.nodes))] < now - NODES_S:
+        del state.nodes[next(iter(state.nodes))]
+    return len(state.nodes)
 
 
 def _together(claimants: Sequence[Claimant]) -> Claim:

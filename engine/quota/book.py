@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from enum import StrEnum
-from fnmatch import fnmatchcase
+from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Annotated
-from zlib import crc32
-from zoneinfo import ZoneInfo
 
 import msgspec
 from msgspec import Meta
@@ -16,104 +13,16 @@ from engine.core.errors import BadInput
 from engine.core.prepared import prepared
 from engine.quota.periods import Period, period_at
 from engine.quota.plane import KeptBook
-from engine.quota.protocol import MOST_LINKS, REFILL_S, BucketLink, KeptRule
-from engine.quota.terms import Name, OnLoss, Terms
+from engine.quota.protocol import MOST_LINKS, BucketLink, KeptRule
+from engine.quota.rule import Rule, Whose
+from engine.quota.rule_index import RuleIndex
+from engine.quota.terms import Name, Terms
 
-Pattern = Annotated[str, Meta(min_length=1, max_length=200)]
-#: Seconds in which the allowance of a calendar period could be spent evenly, for what a node may spend by itself.
-_SECONDS = {Period.DAY: 86_400.0, Period.MONTH: 30 * 86_400.0}
-
-
-class Whose(StrEnum):
-    """Who has a bucket of the rule."""
-
-    #: Each tenant that it covers has one of its own.
-    EACH = "each"
-    #: All that it covers share one.
-    TOGETHER = "together"
+__all__ = ["Book", "Rule", "Whose", "read_book"]
 
 
-class Rule(msgspec.Struct, frozen=True, kw_only=True):
-    """One limit, and whom it covers. Patterns have ``*`` for any text and ``?`` for one character."""
-
-    id: Annotated[str, Meta(min_length=1, max_length=100)]
-    #: Tokens a second; with a calendar period tokens in each; *at once* no tokens but seats (:mod:`.seats`).
-    limit: Annotated[float, Meta(ge=0, le=1e12)]
-    burst: Annotated[float, Meta(ge=0, le=1e12)]
-    service: Pattern = "*"
-    resource: Pattern = "*"
-    tenant: Pattern = "*"
-    #: Covers tenants of this plan alone; empty: of any, and of none.
-    plan: str = ""
-    whose: Whose = Whose.EACH
-    period: Period = Period.NONE
-    #: The time zone whose days and months count.
-    zone: str = "UTC"
-    on_loss: OnLoss = OnLoss.FALLBACK
-    fallback: Annotated[float, Meta(ge=0, le=1)] = 0.1
-    weight: Annotated[float, Meta(gt=0, le=1e6)] = 1.0
-    floor: Annotated[float, Meta(ge=0, le=1e12)] = 0.0
-    priority: Annotated[int, Meta(ge=-1000, le=1000)] = 0
-    #: It refuses nothing: what it would refuse is counted by whoever asks for shadow limiters.
-    shadow: bool = False
-    #: Covers this share of the tenants alone, always the same ones, and these before rules that cover all.
-    sample: Annotated[float, Meta(gt=0, le=1)] = 1.0
-
-    def __post_init__(self) -> None:
-        """Raises :class:`BadInput` for a zone that is none."""
-        if self.period is not Period.NONE:
-            try:
-                ZoneInfo(self.zone)
-            except (KeyError, ValueError, OSError) as error:
-                raise BadInput(
-                    f"{self.zone!r} is no time zone that is known here.",
-                    remedy="Write one of the IANA database, such as Europe/Lisbon.",
-                    field="zone",
-                ) from error
-
-    def covers(self, name: Name, plan: str) -> bool:
-        return (
-            self.shadow is name.shadow
-            and (not self.plan or self.plan == plan)
-            and (self.sample == 1.0 or _place(name.tenant) < self.sample)
-            and fnmatchcase(name.tenant, self.tenant)
-            and fnmatchcase(name.resource, self.resource)
-            and fnmatchcase(name.service, self.service)
-        )
-
-    @property
-    def by_calendar(self) -> bool:
-        """Whether it counts days or months."""
-        return self.period in _SECONDS
-
-    def rank(self) -> tuple[bool, bool, int, int, int, bool, str]:
-        """The greater, the more it is about somebody: a tenant before a plan before all, then the longer pattern."""
-        by_name = not set("*?[") & set(self.tenant)
-        return (
-            by_name,
-            bool(self.plan),
-            _letters(self.tenant),
-            _letters(self.resource),
-            _letters(self.service),
-            self.sample < 1.0,
-            self.id,
-        )
-
-    def room(self) -> float:
-        """The most that can go at once."""
-        return self.limit if self.period is not Period.NONE else max(self.burst, self.limit * REFILL_S)
-
-    def alone(self) -> float:
-        """Tokens a second that all nodes together may spend while the control plane is away."""
-        return self.fallback * self.limit / _SECONDS.get(self.period, 1.0)
-
-    def kept(self) -> KeptRule:
-        """What the control plane is told of it."""
-        return KeptRule(self.limit, self.burst, self.alone() / self.limit if self.limit else 0.0, bool(self.period))
-
-
-class Book(msgspec.Struct, frozen=True, kw_only=True):
-    """All rules in one version. A newer version has a greater number."""
+class Book(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """All rules in one version. A newer version has a greater number. Thread-safe."""
 
     version: Annotated[int, Meta(ge=1)]
     rules: tuple[Rule, ...] = ()
@@ -122,30 +31,37 @@ class Book(msgspec.Struct, frozen=True, kw_only=True):
     #: How many nodes there are, for what each may spend before the control plane has told it.
     nodes: Annotated[int, Meta(ge=1)] = 1
 
-    def resolve(self, name: Name, at_ms: int, among: Sequence[Rule] | None = None) -> Terms:
-        """What holds for a limiter at a moment (which matters to calendar periods alone). ``among``: the rules that may
-        cover it, where somebody knows that no other does.
+    @cached_property
+    def index(self) -> RuleIndex:
+        """By which rules of tokens are found without looking at each."""
+        return RuleIndex(rule for rule in self.rules if rule.period is not Period.AT_ONCE)
+
+    def plan_of(self, tenant: str) -> str:
+        return self.plans.get(tenant, "")
+
+    def resolve(self, name: Name, at_ms: int) -> Terms:
+        """What holds for a limiter at a moment (which matters to calendar periods alone).
 
         Of the rules that give each tenant its own bucket, the one that is most about this tenant; of those with a
         period likewise, for each kind of period. All that tenants share.
         """
-        plan = self.plans.get(name.tenant, "")
-        rules = self.rules if among is None else among
-        covering = [rule for rule in rules if rule.period is not Period.AT_ONCE and rule.covers(name, plan)]
         own: dict[Period, Rule] = {}
-        for rule in covering:
-            if rule.whose is Whose.EACH and (rule.period not in own or own[rule.period].rank() < rule.rank()):
+        together: list[Rule] = []
+        for rule in self.index.covering(name, self.plan_of(name.tenant)):
+            if rule.whose is Whose.TOGETHER:
+                together.append(rule)
+            elif rule.period not in own or own[rule.period].rank() < rule.rank():
                 own[rule.period] = rule
-        chosen = [*own.values(), *(rule for rule in covering if rule.whose is Whose.TOGETHER)][:MOST_LINKS]
+        chosen = [*own.values(), *together][:MOST_LINKS]
         if not chosen:
             return Terms(version=self.version)
         nearest = max(chosen, key=lambda rule: (rule.whose is Whose.EACH, rule.rank()))
         rates = [rule for rule in chosen if rule.period is Period.NONE]
         return Terms(
-            tuple(_link(rule, name, at_ms) for rule in chosen),
+            tuple(self._link(rule, name, at_ms) for rule in chosen),
             min((rule.limit for rule in rates), default=nearest.limit),
             min(rule.room() for rule in chosen),
-            min(rule.alone() for rule in chosen) / self.nodes,
+            tuple(rule.alone() / self.nodes for rule in chosen),
             nearest.on_loss,
             nearest.weight,
             nearest.floor,
@@ -153,11 +69,47 @@ class Book(msgspec.Struct, frozen=True, kw_only=True):
             self.version,
         )
 
+    def changes_since(self, old: Book) -> Callable[[Name], bool]:
+        """Whether a limiter may be held to other terms than by that book, but for what its calendar says."""
+        mine, theirs = {rule.id: rule for rule in self.rules}, {rule.id: rule for rule in old.rules}
+        kept = [rule.id for rule in self.rules if rule.id in theirs]
+        if (
+            self.nodes != old.nodes
+            or len(mine) < len(self.rules)
+            or len(theirs) < len(old.rules)
+            or kept != [rule.id for rule in old.rules if rule.id in mine]
+        ):
+            return lambda name: True
+        altered = RuleIndex(
+            [
+                rule
+                for of, others in ((mine, theirs), (theirs, mine))
+                for rule in of.values()
+                if others.get(rule.id) != rule
+            ]
+        )
+        plans = {tenant for tenant, _ in set(self.plans.items()) ^ set(old.plans.items())}
+        return lambda name: name.tenant in plans or bool(altered.covering(name, self.plan_of(name.tenant)))
+
     def kept(self) -> tuple[KeptBook, dict[str, KeptRule]]:
         """What is given to a control plane."""
         return KeptBook(self.version, msgspec.json.encode(self)), {
             rule.id: rule.kept() for rule in self.rules if rule.period is not Period.AT_ONCE
         }
+
+    @cached_property
+    def _periods(self) -> dict[tuple[Period, str], tuple[int, int]]:
+        """Those that were asked for last: to find one takes longer than the rest of :meth:`resolve`."""
+        return {}
+
+    def _link(self, rule: Rule, name: Name, at_ms: int) -> BucketLink:
+        owner = name.tenant if rule.whose is Whose.EACH else ""
+        if rule.period is Period.NONE:
+            return BucketLink(rule.id, owner)
+        began_ms, ends_ms = self._periods.get((rule.period, rule.zone), (0, 0))
+        if not began_ms <= at_ms < ends_ms:
+            began_ms, ends_ms = self._periods[rule.period, rule.zone] = period_at(rule.period, rule.zone, at_ms)
+        return BucketLink(rule.id, owner, began_ms, ends_ms)
 
 
 _decoder = msgspec.json.Decoder(prepared(Book))
@@ -172,19 +124,3 @@ def read_book(kept: KeptBook) -> Book:
             f"The rules in force (version {kept.version}) cannot be read: {error}.",
             remedy="Save any policy in the console: it publishes them anew.",
         ) from error
-
-
-def _link(rule: Rule, name: Name, at_ms: int) -> BucketLink:
-    owner = name.tenant if rule.whose is Whose.EACH else ""
-    if rule.period is Period.NONE:
-        return BucketLink(rule.id, owner)
-    return BucketLink(rule.id, owner, *period_at(rule.period, rule.zone, at_ms))
-
-
-def _place(tenant: str) -> float:
-    """Where among all tenants one stands, from 0 to 1: the same in every process and version."""
-    return crc32(tenant.encode()) / 2**32
-
-
-def _letters(pattern: str) -> int:
-    return sum(letter not in "*?" for letter in pattern)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import math
 import threading
-from collections import deque
 from typing import TypeVar
 
 from engine.core.errors import BadInput
-from engine.quota.held import HeldLimiter, closed_error
-from engine.quota.limiter import REFUSED, LimiterStatus, Reservation
+from engine.quota.held import HeldLimiter
+from engine.quota.limiter import REFUSED, LimiterStatus, Reservation, closed_error
 from engine.quota.protocol import REFILL_S
 from engine.quota.stash import GIL
 from engine.quota.waiters import Fate, LoopWaiter, ThreadWaiter, TokenWaiter
@@ -28,8 +27,8 @@ class DistributedLimiter(HeldLimiter):
     50 ms at most, unless the control plane has said that there is none before some moment; who is not to wait at all
     uses ``wait_async``, or asks with ``reserve(n, 0)``.
 
-    ``reserve`` with a delay promises what the node's share of the limit brings by then; it is paid out of the next
-    permits before anybody else gets of them.
+    Who comes first is served first: who waits, and what ``reserve`` with a delay has promised, which is what the node's
+    share of the limit brings by then, are paid out of the next permits before anybody else gets of them.
     """
 
     if GIL:
@@ -57,13 +56,13 @@ class DistributedLimiter(HeldLimiter):
             now = self._clock.monotonic()
             if self._never(n):
                 return False
-            if self._may_pass() and self._take(n, now):
+            if self._take(n, now):
                 return True
-            if not self._may_pass() or self._away() or self._again_at > now:
+            if self._away() or self._again_at > now:
                 self._demand.add(n)
                 return False
             waiter = ThreadWaiter(n, patient=False)
-            self._waiters.append(waiter)
+            self._line.join(waiter)
             self._host.call(self)
         self._clock.wait(waiter.event, PATIENCE_S)
         return self._outcome(waiter)
@@ -74,7 +73,7 @@ class DistributedLimiter(HeldLimiter):
             now = self._clock.monotonic()
             if self._never(n):
                 return REFUSED
-            if self._may_pass() and self._take(n, now):
+            if self._take(n, now):
                 return Reservation(True, 0.0)
             delay = self._promised_in(n, now)
             if delay > (math.inf if max_wait is None else max_wait) or delay == math.inf:
@@ -82,7 +81,7 @@ class DistributedLimiter(HeldLimiter):
                 self._wanted = True
                 self._host.call(self)
                 return REFUSED
-            self._owed += n
+            self._line.owed += n
             self._host.call(self)
             return Reservation(True, delay, _Forget(self, n, now + delay))
 
@@ -111,6 +110,8 @@ class DistributedLimiter(HeldLimiter):
         if n < 0:
             raise BadInput(f"{n} tokens cannot be given back.", remedy="Give back 0 or more.", field="n")
         with self._lock:
+            if self._asleep and not self._closed:
+                self._wake()
             if self._terms.chain:
                 self._void(n)
                 # There is something to be had again.
@@ -119,24 +120,24 @@ class DistributedLimiter(HeldLimiter):
     def close(self) -> None:
         with self._lock:
             self._closed = True
-            self._wanted, self._owed = False, 0
-            self._purse.void += self._purse.empty() if self._terms.chain else self._purse.clear()
-            waiters, self._waiters = self._waiters, deque()
-            for waiter in waiters:
-                waiter.decide(Fate.CLOSED)
-            self._host.call(self)
+            self._wanted, self._line.owed = False, 0
+            if self._terms.chain:
+                self._purse.empty()
+            else:
+                self._purse.clear()
+            self._void(self._line.sift(lambda waiter: Fate.CLOSED))
 
     def status(self) -> LimiterStatus:
         with self._lock:
             now = self._clock.monotonic()
             if self._terms.chain:
-                self._purse.expire(now)
+                self._expire(now)
             return self._status(now)
 
     def _outcome(self, waiter: TokenWaiter) -> bool:
         with self._lock:
             if waiter.fate is Fate.WAITING:
-                self._waiters.remove(waiter)
+                self._leave(waiter)
                 self._demand.add(waiter.n)
                 # No answer in time: what holds for a control plane that is away holds already.
                 return not waiter.patient and self._stand_in(waiter.n, self._clock.monotonic())
@@ -150,7 +151,7 @@ class DistributedLimiter(HeldLimiter):
         """Whoever waited does not want it any more."""
         with self._lock:
             if waiter.fate is Fate.WAITING:
-                self._waiters.remove(waiter)
+                self._leave(waiter)
             elif waiter.fate is Fate.SERVED:
                 self._void(waiter.n)
 
@@ -160,20 +161,22 @@ class DistributedLimiter(HeldLimiter):
             self._look(n)
             if self._never(n):
                 return False
-            if not self._waiters and self._take(n, self._clock.monotonic()):
+            now = self._clock.monotonic()
+            if not self._line and self._take(n, now):
                 return True
             if timeout is not None and timeout <= 0:
                 return False
             waiter = kind(n, patient=True)
-            self._waiters.append(waiter)
+            self._line.join(waiter)
+            # What is there and not enough is for nobody else any more.
+            self._serve(now)
             self._host.call(self)
             return waiter
 
-    def _may_pass(self) -> bool:
-        """Whether nobody waits in line for more than is there: whoever came later would take it for ever. While the
-        control plane is away what is waited for may never be there, and holds nobody up.
-        """
-        return not (self._waiters and self._waiters[0].patient) or self._away()
+    def _leave(self, waiter: TokenWaiter) -> None:
+        """What it had collected goes back."""
+        if got := self._line.leave(waiter):
+            self._void(got)
 
     def _never(self, n: int) -> bool:
         return n > self._terms.burst
@@ -182,8 +185,7 @@ class DistributedLimiter(HeldLimiter):
         share = 0.0 if self._last is None or self._away() else self._last.share
         if share <= 0:
             return math.inf
-        before = self._owed + sum(waiter.n for waiter in self._waiters if waiter.patient)
-        return max(0.0, self._again_at - now) + (before + n) / share
+        return max(0.0, self._again_at - now) + (self._line.pending() + n) / share
 
     def _void(self, n: int) -> None:
         """They go back with the next Want."""
@@ -194,7 +196,7 @@ class DistributedLimiter(HeldLimiter):
     def _forget(self, n: int, due_at: float) -> None:
         with self._lock:
             if self._clock.monotonic() < due_at:
-                self._owed = max(0, self._owed - n)
+                self._line.forget(n)
 
 
 class _Forget:

@@ -8,24 +8,27 @@ from __future__ import annotations
 import math
 import random
 import threading
-from collections import deque
-from dataclasses import replace
 from typing import Protocol
 
 from engine.core.clock import Clock
 from engine.core.errors import BadInput
 from engine.core.ids import new_id
-from engine.quota.common import CommonStandIns
 from engine.quota.demand import Demand
-from engine.quota.limiter import Closed, Glance, LimiterStatus, Source
+from engine.quota.limiter import Glance, LimiterStatus, Source, closed_error
+from engine.quota.line import Line
 from engine.quota.protocol import LIFETIME_S, MOST_TOKENS, REFILL_S, Alloc, Answer, Want
 from engine.quota.purse import Lot, Purse
-from engine.quota.standin import StandIn
+from engine.quota.standin import StandIns
 from engine.quota.terms import Name, OnLoss, Terms
 from engine.quota.waiters import Fate, TokenWaiter
 
 #: Who asks for little has so many tokens prepaid for half a permit's life, so that not each costs a Want.
 FEW = 16
+#: Who was not asked for so long may be forgotten, in seconds; longer than any permit lasts, and any answer lets wait.
+IDLE_S = 10.0
+#: After so long the bucket has brought by far what was spent of it alone, and nobody reports that any more; in seconds.
+FORGIVEN_S = 3_600.0
+_SOURCES = {OnLoss.FALLBACK: Source.FALLBACK, OnLoss.OPEN: Source.OPEN, OnLoss.CLOSED: Source.CLOSED}
 
 
 class WantCarrier(Protocol):
@@ -35,13 +38,31 @@ class WantCarrier(Protocol):
     def node(self) -> str: ...
 
     @property
-    def away_since(self) -> float | None:
-        """Since when the control plane does not answer, on the monotonic clock; ``None`` while it does."""
+    def life(self) -> str:
+        """Which of the lives of a node of this name it is."""
         ...
 
     @property
-    def common(self) -> CommonStandIns:
-        """What all its limiters may spend together by themselves, of limits that tenants share."""
+    def version(self) -> int:
+        """The version of the rules that it goes by."""
+        ...
+
+    @property
+    def alone(self) -> StandIns:
+        """What it may spend by itself."""
+        ...
+
+    def number(self) -> int:
+        """One more than the last time."""
+        ...
+
+    def wake(self, limiter: HeldLimiter) -> Terms:
+        """Somebody came to a limiter that had been forgotten: what it is held to now."""
+        ...
+
+    @property
+    def away_since(self) -> float | None:
+        """Since when the control plane does not answer, on the monotonic clock; ``None`` while it does."""
         ...
 
     def call(self, limiter: HeldLimiter) -> None:
@@ -60,16 +81,24 @@ class HeldLimiter:
         self._host = host
         self._clock = clock
         self._rng = rng or random.Random()  # noqa: S311 - it spreads, and hides nothing
-        self._lock = threading.Lock()
         self._closed = False
+        self._begin()
+        if not terms.chain:
+            self._purse.let_all()
+
+    def _begin(self) -> None:
+        """With nothing, and nothing to tell."""
+        self._lock = threading.Lock()
         self._purse = Purse()
-        self._waiters: deque[TokenWaiter] = deque()
-        now = clock.monotonic()
+        self._line = Line()
+        now = self._clock.monotonic()
         self._demand = Demand(now)
         #: What is being asked, when that was first sent, and whether an answer to it may still come.
         self._flight: Want | None = None
-        self._sent_at = 0.0
+        self._sent_at = now
         self._in_air = False
+        #: The number of the last Want that was answered. Whoever had this name before has heard all answers to its own.
+        self._heard = self._host.number()
         #: Whether more is to be prepaid.
         self._wanted = False
         #: Tokens that came, those that went without being spent, and the spent ones that demand was told of.
@@ -79,10 +108,11 @@ class HeldLimiter:
         self._last: Alloc | None = None
         #: What the buckets of the chain had lost when they last answered.
         self._spilled: tuple[float, ...] = ()
-        #: What reservations were promised and has not come yet.
-        self._owed = 0
-        self._without = StandIn()
+        #: Tokens spent by itself that the control plane was not told of.
+        self._spent_alone = 0
         self._unknown_rule = False
+        #: Whether its node has forgotten it, so that whoever comes must tell.
+        self._asleep = False
 
     @property
     def closed(self) -> bool:
@@ -94,9 +124,9 @@ class HeldLimiter:
         return self._terms
 
     @property
-    def told_alone(self) -> float | None:
-        """Tokens a second that it may spend alone, as the control plane has told; ``None``: it was never answered."""
-        return None if self._last is None else min(self._terms.fallback, self._last.fallback)
+    def dozes(self) -> bool:
+        """Whether whoever comes next will wake it."""
+        return self._asleep
 
     @property
     def limited(self) -> bool:
@@ -106,27 +136,32 @@ class HeldLimiter:
     def adopt(self, terms: Terms) -> None:
         """Go over to newer terms; older ones change nothing. What is prepaid goes back, or is lost to other rules."""
         with self._lock:
-            if self._closed or terms.version < self._terms.version or terms == self._terms:
-                return
-            old, self._terms = self._terms, terms
-            if replace(terms, version=old.version) == old:
-                # Another rule has changed: what is prepaid stays so.
-                return
-            held = self._purse.empty() if old.chain else self._purse.clear()
-            self._gone += held
-            self._purse.void = self._purse.void + held if old.chain == terms.chain else 0
-            self._again_at = -math.inf
-            self._unknown_rule = False
-            if old.chain != terms.chain:
-                self._last, self._spilled = None, ()
-                self._without.end()
-            if not terms.chain:
-                # Nobody has to be asked for anything any more, nor told.
-                self._flight, self._in_air, self._wanted, self._owed, self._purse.void = None, False, False, 0, 0
-                self._without.report()
-                self._purse.let_all()
-            self._serve(self._clock.monotonic())
-            self._host.call(self)
+            if not self._closed and terms.version >= self._terms.version:
+                self._go_over_to(terms)
+
+    def doze(self, now: float) -> bool:
+        """Whether its node may forget it: nobody has come for long, it holds nothing and has nothing to tell. Whoever
+        comes wakes it.
+        """
+        with self._lock:
+            if self._terms.chain:
+                idle_s = now - self._sent_at
+                self._expire(now)
+                self._forget_flight(now)
+                untold = (self._purse.void or self._spent_alone) and idle_s < FORGIVEN_S
+                if idle_s < IDLE_S or self._line or self._line.owed or self._flight or self._purse.left() or untold:
+                    return False
+                self._wanted = False
+            else:
+                # Who takes what lies open is not seen.
+                self._purse.clear()
+            self._asleep = True
+            return True
+
+    def forget_parent(self) -> None:
+        """In a process that was forked: what it held is the parent's, and so is who waits."""
+        self._begin()
+        self._asleep = True
 
     def tick(self, now: float, *, at_once: bool = False, probing: bool = False) -> Want | None:
         """Do what is due; what is to be asked now, to be answered with :meth:`told` or :meth:`lost`.
@@ -160,27 +195,11 @@ class HeldLimiter:
                 moments.append(ends_at)
             if self._unknown_rule:
                 moments.append(max(now, self._again_at))
-            if (
-                self._waiters
-                and self._away()
-                and (brings := self._without.brings_at(self._waiters[0].n, now)) is not None
-            ):
+            if self._away() and (brings := self._brings_at(now)) is not None:
                 moments.append(brings)
             if self._wants() and not self._in_air and not self._away():
                 moments.append(max(now, self._due_at()))
             return min(moments, default=None)
-
-    @property
-    def idle(self) -> bool:
-        """Whether it holds nothing, owes nothing and wants nothing."""
-        with self._lock:
-            return not (self._wants() or self._in_air or (self._terms.chain and self._purse.left()))
-
-    @property
-    def spent(self) -> int:
-        """Tokens of permits so far; of one that nothing limits always 0."""
-        with self._lock:
-            return self._had - self._gone - self._purse.left() if self._terms.chain else 0
 
     def try_again(self) -> None:
         """The control plane may know the rules by now."""
@@ -201,19 +220,23 @@ class HeldLimiter:
                 self._host.call(self)
                 return
             if alloc.answer is not Answer.GRANTED:
-                self._unknown_rule = True
-                self._purse.void += want.returned
-                self._without.spent += want.repaid
+                # Nothing was done.
+                self._unknown_rule = alloc.answer is Answer.UNKNOWN_RULE
+                if want.born == self._purse.born:
+                    self._purse.void += want.returned
+                self._spent_alone += want.repaid
                 self._again_at = now + 1.0
                 self._stand_in_for_waiters(now)
                 return
             self._unknown_rule = False
-            self._without.end()
+            self._heard = want.number
+            self._host.alone.told(want.chain, self._terms.alone, alloc.alone, now)
             self._take_in(want, alloc, now)
 
     def lost(self, now: float) -> None:
-        """There was no answer. It may have been carried out: it is asked again under its id as long as the control
-        plane remembers that, and what it returned and was granted counts as gone after that.
+        """There was no answer. It may have been carried out: it is asked again under its id for as long as a permit
+        lasts. After that what it returned counts as gone; what it was granted, if it was, the control plane takes back
+        with the next one, which says that nobody has heard of it.
         """
         with self._lock:
             self._in_air = False
@@ -230,22 +253,21 @@ class HeldLimiter:
     def _forget_flight(self, now: float) -> None:
         """Asked again later than that, it would be taken for another."""
         if self._flight is not None and not self._in_air and now - self._sent_at >= LIFETIME_S:
-            self._without.spent += self._flight.repaid
+            self._spent_alone += self._flight.repaid
             self._flight = None
 
     def _take_in(self, want: Want, alloc: Alloc, now: float) -> None:
         self._last = alloc
-        if not self._without.spent:
+        if not self._spent_alone or alloc.born != self._purse.born:
             self._spilled = alloc.spilled
+        self._purse.renew(alloc.born)
         granted = alloc.granted
         if self._closed:
             self._purse.void += granted
             self._host.call(self)
             return
-        paid = min(self._owed, granted)
-        self._owed -= paid
         self._had += granted
-        self._purse.put(Lot(want.id, granted, self._sent_at + alloc.lifetime_s, granted - paid))
+        self._purse.put(Lot(want.id, granted, self._sent_at + alloc.lifetime_s, granted, alloc.born))
         # Each node at its own moment, however many were answered at once.
         self._again_at = (
             self._sent_at + alloc.again_s * (0.8 + 0.4 * self._rng.random()) if alloc.again_s else -math.inf
@@ -255,77 +277,94 @@ class HeldLimiter:
         if not alloc.again_s:
             # They came since it was asked, and there is more.
             return
-        for waiter in [waiter for waiter in self._waiters if not waiter.patient]:
-            self._waiters.remove(waiter)
-            waiter.decide(Fate.REFUSED)
+        self._line.sift(lambda waiter: Fate.WAITING if waiter.patient else Fate.REFUSED)
 
     def _take(self, n: int, now: float) -> bool:
         if not self._terms.chain:
             return True
         self._expire(now)
         if self._purse.take(n, now):
-            if self._purse.low() and not self._wanted:
-                self._wanted = True
-                self._host.call(self)
+            self._look_ahead()
             return True
-        return self._away() and self._stand_in(n, now)
+        if not self._away() or ((head := self._line.head) is not None and head.patient and self._brings_at(now)):
+            return False
+        return self._stand_in(n, now)
+
+    def _look_ahead(self) -> None:
+        """Some was taken: the next permit is asked for before there is none."""
+        if self._purse.low() and not self._wanted:
+            self._wanted = True
+            self._host.call(self)
 
     def _expire(self, now: float) -> None:
-        void = self._purse.void
-        self._purse.expire(now)
-        self._gone += self._purse.void - void
+        self._gone += self._purse.expire(now)
 
     def _stand_in(self, n: int, now: float) -> bool:
         """Without the control plane, as the rule says."""
-        terms, last = self._terms, self._last
-        # The control plane may know fewer nodes than there are: its memory is young, or some have not asked.
-        rate = terms.fallback if last is None else min(terms.fallback, last.fallback)
-        return self._common_allows(n, now) and (
-            self._without.spend(n, now, terms.on_loss, rate) or self._common_back(n, now)
-        )
-
-    def _common_allows(self, n: int, now: float) -> bool:
-        """Take ``n`` of what the node may spend of each shared limit, or of none."""
-        terms, common = self._terms, self._host.common
-        if terms.on_loss is not OnLoss.FALLBACK:
-            return True
-        rules = shared_rules(terms)
-        for place, rule in enumerate(rules):
-            if not common.take(rule, n, now, terms.fallback):
-                for taken in rules[:place]:
-                    common.put_back(taken, n, now)
-                return False
+        terms = self._terms
+        if terms.on_loss is OnLoss.CLOSED:
+            return False
+        if terms.on_loss is OnLoss.FALLBACK and not self._host.alone.take(terms.chain, terms.alone, n, now):
+            return False
+        self._spent_alone += n
         return True
 
-    def _common_back(self, n: int, now: float) -> bool:
-        if self._terms.on_loss is OnLoss.FALLBACK:
-            for rule in shared_rules(self._terms):
-                self._host.common.put_back(rule, n, now)
-        return False
-
     def _stand_in_for_waiters(self, now: float) -> None:
-        waiting: deque[TokenWaiter] = deque()
-        for waiter in self._waiters:
-            if self._stand_in(waiter.n, now):
-                waiter.decide(Fate.SERVED)
-            elif waiter.patient:
-                waiting.append(waiter)
-            else:
-                waiter.decide(Fate.REFUSED)
-        self._waiters = waiting
+        def fate_of(waiter: TokenWaiter) -> Fate:
+            if self._stand_in(waiter.n - waiter.got, now):
+                return Fate.SERVED
+            return Fate.WAITING if waiter.patient else Fate.REFUSED
+
+        self._line.sift(fate_of)
+
+    def _brings_at(self, now: float) -> float | None:
+        """When who waits first has what it wants, without the control plane; ``None``: nobody knows."""
+        if (head := self._line.head) is None or self._terms.on_loss is not OnLoss.FALLBACK:
+            return None
+        return self._host.alone.brings_at(self._terms.chain, head.n - head.got, now)
 
     def _serve(self, now: float) -> None:
-        while self._waiters and self._take(self._waiters[0].n, now):
-            self._waiters.popleft().decide(Fate.SERVED)
+        if not self._terms.chain:
+            self._line.sift(lambda waiter: Fate.SERVED)
+            return
+        self._expire(now)
+        if self._line.serve(self._purse, now):
+            self._look_ahead()
+        while self._away() and (head := self._line.head) is not None and self._stand_in(head.n - head.got, now):
+            self._line.serve_head()
+
+    def _go_over_to(self, terms: Terms) -> None:
+        old, self._terms = self._terms, terms
+        if terms == old:
+            return
+        self._gone += self._purse.empty() if old.chain else self._purse.clear()
+        self._again_at = -math.inf
+        self._unknown_rule = False
+        if old.chain != terms.chain:
+            self._last, self._spilled, self._purse.void = None, (), 0
+            self._line.start_over()
+        if not terms.chain:
+            # Nobody has to be asked for anything any more, nor told.
+            self._flight, self._in_air, self._wanted, self._line.owed = None, False, False, 0
+            self._spent_alone = 0
+            self._purse.let_all()
+        self._serve(self._clock.monotonic())
+        self._host.call(self)
+
+    def _wake(self) -> None:
+        self._asleep = False
+        self._go_over_to(self._host.wake(self))
+        if not self._terms.chain:
+            self._purse.let_all()
 
     def _away(self) -> bool:
         return self._unknown_rule or self._host.away_since is not None
 
     def _asks(self) -> bool:
-        return bool(self._waiters or self._owed or self._wanted or self._flight)
+        return bool(self._line or self._line.owed or self._wanted or self._flight)
 
     def _wants(self) -> bool:
-        return bool(self._asks() or self._purse.void or self._without.spent)
+        return bool(self._asks() or self._purse.void or self._spent_alone)
 
     def _may_ask(self, now: float, at_once: bool) -> bool:
         if self._away():
@@ -345,18 +384,19 @@ class HeldLimiter:
         self._demand.add(consumed - self._counted)
         self._counted = consumed
         rate = self._demand.look(now)
-        pending = self._owed + sum(waiter.n for waiter in self._waiters)
+        pending = self._line.pending()
         asked = 0
         if (pending or self._wanted) and not self._closed:
             enough = math.ceil(max(rate * 2 * REFILL_S, min(rate * LIFETIME_S / 2, FEW)))
             asked = min(max(enough - left, pending, 1), MOST_TOKENS)
         returned, self._purse.void = self._purse.void, 0
-        repaid = self._without.report()
+        repaid, self._spent_alone = self._spent_alone, 0
         terms = self._terms
         return Want(
             new_id(self._clock.now_ms()), self._host.node, str(self.name), self.name.tenant, terms.chain, asked,
             0.0 if self._closed else max(rate, pending / REFILL_S), min(returned, MOST_TOKENS),
-            min(repaid, MOST_TOKENS), terms.weight, terms.floor, terms.priority, self._spilled,
+            min(repaid, MOST_TOKENS), terms.weight, terms.floor, terms.priority, self._spilled, self._purse.born,
+            self._host.life, self._host.number(), self._heard,
         )  # fmt: skip
 
     def _status(self, now: float) -> LimiterStatus:
@@ -369,7 +409,7 @@ class HeldLimiter:
             tokens,
             limit,
             burst,
-            terms.version,
+            terms.version if self._closed else max(terms.version, self._host.version),
             source,
             first.permit if first is not None else "",
             first.granted if first is not None else 0,
@@ -385,7 +425,7 @@ class HeldLimiter:
             terms, last = self._terms, self._last
             left: float = self._purse.left() if terms.chain else math.inf
             if not left and self._away():
-                left = self._without.tokens(terms.on_loss, self._clock.monotonic())
+                left = self._source_and_tokens(self._clock.monotonic())[1]
             if last is not None and last.rule:
                 return Glance(left, last.limit, last.burst, last.rule)
             return Glance(left, terms.limit, terms.burst, terms.chain[0].rule if terms.chain else "")
@@ -396,19 +436,15 @@ class HeldLimiter:
         left = self._purse.left()
         if left or not self._away():
             return (Source.NONE if self._last is None else Source.PERMIT), left
-        return self._without.source(self._terms.on_loss), self._without.tokens(self._terms.on_loss, now)
+        on_loss = self._terms.on_loss
+        if on_loss is OnLoss.FALLBACK:
+            return _SOURCES[on_loss], self._host.alone.tokens(self._terms.chain, now)
+        return _SOURCES[on_loss], math.inf if on_loss is OnLoss.OPEN else 0.0
 
     def _look(self, n: int) -> None:
         if self._closed:
             raise closed_error()
         if not n >= 0:
             raise BadInput(f"{n} tokens cannot be taken.", remedy="Ask for 0 or more.", field="n")
-
-
-def closed_error() -> Closed:
-    return Closed("This limiter was closed.", remedy="Ask for a new one.")
-
-
-def shared_rules(terms: Terms) -> list[str]:
-    """The rules of the chain whose bucket tenants share."""
-    return [link.rule for link in terms.chain if not link.owner]
+        if self._asleep:
+            self._wake()

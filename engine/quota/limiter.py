@@ -68,6 +68,10 @@ class Closed(HbusError):
     title = "Closed"
 
 
+def closed_error() -> Closed:
+    return Closed("This limiter was closed.", remedy="Ask for a new one.")
+
+
 def _nothing() -> None:
     """What a reservation that was refused gives back."""
 

@@ -9,7 +9,7 @@ from engine.core.clock import Clock, SystemClock
 from engine.core.errors import BadInput
 from engine.quota.baton import Baton
 from engine.quota.bucket import Bucket
-from engine.quota.limiter import REFUSED, Closed, LimiterStatus, Reservation, Source
+from engine.quota.limiter import REFUSED, LimiterStatus, Reservation, Source, closed_error
 from engine.quota.waiting import Gate
 
 
@@ -68,7 +68,7 @@ class LocalLimiter:
         reservation = self.reserve(n, timeout)
         if reservation.ok and reservation.delay_s > 0 and self._gate.sleep(reservation.delay_s):
             reservation.cancel()
-            raise _closed()
+            raise closed_error()
         return reservation.ok
 
     async def wait_async(self, n: int = 1, timeout: float | None = None) -> bool:
@@ -81,7 +81,7 @@ class LocalLimiter:
                 raise
             if closed:
                 reservation.cancel()
-                raise _closed()
+                raise closed_error()
         return reservation.ok
 
     def refund(self, n: int = 1) -> None:
@@ -148,7 +148,7 @@ class LocalLimiter:
 
     def _look(self, n: int) -> None:
         if self._closed:
-            raise _closed()
+            raise closed_error()
         if not n >= 0:
             raise BadInput(f"{n} tokens cannot be taken.", remedy="Ask for 0 or more.", field="n")
 
@@ -183,7 +183,3 @@ def checked(field: str, value: float) -> float:
 def _checked_together(limit: float, burst: float) -> None:
     if burst == math.inf and limit != math.inf:
         raise BadInput("An infinite burst limits nothing.", remedy="Say an infinite limit.", field="burst")
-
-
-def _closed() -> Closed:
-    return Closed("This limiter was closed.", remedy="Ask for a new one.")

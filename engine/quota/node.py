@@ -3,47 +3,54 @@
 from __future__ import annotations
 
 import heapq
+import itertools
 import logging
+import math
+import os
 import random
 import threading
-from collections.abc import Callable, Iterable, Sequence
-from weakref import WeakValueDictionary
+from collections.abc import Callable, Iterable
+from weakref import WeakSet, WeakValueDictionary
 
 from engine.core.clock import Clock, SystemClock, jitter
 from engine.core.error_text import text_of
 from engine.core.errors import BadInput, Unavailable
+from engine.core.ids import new_id
 from engine.quota.book import Book, read_book
-from engine.quota.book_index import BookIndex
-from engine.quota.common import CommonStandIns
 from engine.quota.distributed import DistributedLimiter
-from engine.quota.held import HeldLimiter, shared_rules
+from engine.quota.held import IDLE_S, HeldLimiter
 from engine.quota.limiter import LimiterStatus
 from engine.quota.plane import ControlPlane, KeptBook
 from engine.quota.protocol import Alloc, Answer, Want
+from engine.quota.standin import StandIns
 from engine.quota.terms import Name, Terms
 
 #: How often a node that hears nothing else looks whether there are newer rules, in seconds.
 LOOK_S = 0.5
+#: One that hears of newer rules looks no sooner after the last time, in seconds: they may change by the hundred.
+HURRY_S = 0.25
 #: The first and the longest pause between two tries to reach a control plane that is away.
 PROBE_S, PROBE_MOST_S = 0.1, 2.0
-#: How often limiters are looked for that nobody uses, in seconds.
-FORGET_S = 60.0
 #: The most Wants of one round trip.
 AT_ONCE = 200
 #: A limiter that is closed gives back all it has within so many Wants: the one under way, and one of its own.
 STOP_ROUNDS = 2
 
-#: Later than any period ends.
-_NEVER_MS = 2**62
-_Key = tuple[str, str, str, bool]
 _log = logging.getLogger(__name__)
+#: Of this process, for a child that it forks.
+_nodes: WeakSet[QuotaNode] = WeakSet()
+#: The parts of a limiter's name.
+_Key = tuple[str, str, str, bool]
 
 
 class QuotaNode:
     """Makes limiters and carries their Wants. All methods are thread-safe.
 
-    One thread of its own talks to the control plane (:meth:`start`); or whoever owns it calls :meth:`turn`. After a
-    fork the child starts its own: nothing prepaid is shared, for the node's name must be another.
+    One thread of its own talks to the control plane (:meth:`start`); or whoever owns it calls :meth:`turn`. In a forked
+    child it is another node, called ``NAME~PID``, which has nothing prepaid, and whose thread starts with the first who
+    comes to a limiter. The clients of its control plane must bear a fork, as those of redis-py do.
+
+    A limiter that nobody comes to for ten seconds gives back what it holds and is forgotten, but by who keeps it.
     """
 
     def __init__(
@@ -57,34 +64,45 @@ class QuotaNode:
         changed: Callable[[bool], None] = lambda away: None,
     ) -> None:
         """``book``: the rules as they are known otherwise, for a start while the control plane is away. ``changed`` is
-        told when the control plane goes, and when it is back.
+        told when the control plane goes, and when it is back. Raises :class:`BadInput` for a name that no store could
+        keep.
         """
-        self.node = node
-        self.away_since: float | None = None
-        self.common = CommonStandIns()
+        if not node.isprintable():
+            raise BadInput(f"{node!a} can be no name of a node.", remedy="Use printable characters.", field="node")
+        self._name = node
         self._plane = plane
         self._clock = clock or SystemClock()
         self._rng = rng or random.Random()  # noqa: S311 - it spreads, and hides nothing
         self._changed = changed
-        self._lock = threading.Lock()
         self._limiters: dict[_Key, DistributedLimiter] = {}
+        #: Those that were forgotten, while somebody keeps them: there are never two of one name.
+        self._dozing: WeakValueDictionary[_Key, DistributedLimiter] = WeakValueDictionary()
+        self._book = book
+        self._shadows = _has_shadow(book)
+        self._begin(node)
+        _nodes.add(self)
+
+    def _begin(self, node: str) -> None:
+        """A life, in which nothing was said yet."""
+        self.node = node
+        self.life = new_id(self._clock.now_ms())
+        self.alone = StandIns()
+        self.away_since: float | None = None
+        self._numbers = itertools.count(1)
+        self._lock = threading.Lock()
         #: In the order in which they called: one history has one course.
         self._called: dict[HeldLimiter, None] = {}
         self._timers: list[tuple[float, int, HeldLimiter]] = []
-        self._number = 0
-        self._index = None if book is None else BookIndex(book)
-        #: Those that are kept by others alone, and what each of the rest had spent at the last look.
-        self._idle: WeakValueDictionary[_Key, DistributedLimiter] = WeakValueDictionary()
-        self._spent: dict[_Key, int] = {}
-        self._forget_at = self._clock.monotonic() + FORGET_S
-        #: When the first calendar period of any limiter ends.
-        self._period_ends_ms = _NEVER_MS
-        self._look_at = float("-inf")
-        self._probe_at = float("-inf")
+        self._timer = 0
+        #: The calendar periods that its limiters count in began before, and end after; epoch milliseconds.
+        self._periods_ms = (-math.inf, math.inf)
+        self._looked_at = self._look_at = self._probe_at = self._sweep_at = -math.inf
         self._pause_s = PROBE_S
         self._woken = threading.Event()
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
+        #: Whether its thread is to start with the next who comes.
+        self._starts = False
 
     def limiter(self, service: str, resource: str, tenant: str, *, shadow: bool = False) -> DistributedLimiter:
         """The limiter of this name; the same object for the same name, until it is closed. While this node knows no
@@ -98,20 +116,19 @@ class QuotaNode:
         if (known := self._limiters.get(key)) is not None and not known.closed:
             return known
         with self._lock:
-            limiter = self._limiters.get(key) or self._idle.pop(key, None)
+            limiter = self._limiters.get(key)
             if limiter is None or limiter.closed:
-                name = Name(*key)
-                terms = self._terms(name)
-                self._period_ends_ms = min(self._period_ends_ms, _ends_ms(terms))
-                limiter = DistributedLimiter(name, terms, self, self._clock, self._rng)
-            self._limiters[key] = limiter
-            return limiter
+                limiter = self._dozing.get(key)
+                if limiter is None or limiter.closed:
+                    limiter = self._made(Name(*key))
+                self._limiters[key] = limiter
+        self._start_again()
+        return limiter
 
     def start(self) -> None:
         """Read the rules, and begin to carry Wants; no longer than one answer of the control plane takes."""
         self.turn()
-        self._thread = threading.Thread(target=self._run, name="quota", daemon=True)
-        self._thread.start()
+        self._start_thread()
 
     def stop(self) -> None:
         """Close all limiters and give back what was prepaid."""
@@ -131,6 +148,18 @@ class QuotaNode:
             self._called[limiter] = None
         self._woken.set()
 
+    def wake(self, limiter: HeldLimiter) -> Terms:
+        terms = self._terms(limiter.name)
+        with self._lock:
+            self._mind_periods(terms)
+            if isinstance(limiter, DistributedLimiter):
+                self._limiters[_key(limiter.name)] = limiter
+        self._start_again()
+        return terms
+
+    def number(self) -> int:
+        return next(self._numbers)
+
     def statuses(self) -> list[tuple[Name, LimiterStatus]]:
         """How all its limiters stand."""
         return [(limiter.name, limiter.status()) for limiter in self._all()]
@@ -138,17 +167,17 @@ class QuotaNode:
     @property
     def shadows(self) -> bool:
         """Whether any rule only counts."""
-        return self._index is not None and self._index.shadows
+        return self._shadows
 
     @property
     def book(self) -> Book | None:
         """The rules that its limiters are held to; ``None`` while it knows none."""
-        return None if self._index is None else self._index.book
+        return self._book
 
     @property
     def version(self) -> int:
         """The version of the rules that its limiters are held to; 0 while it knows none."""
-        return 0 if self._index is None else self._index.book.version
+        return 0 if self._book is None else self._book.version
 
     def turn(self) -> float:
         """Do all that is due; the seconds until there is more, if nobody calls."""
@@ -159,9 +188,9 @@ class QuotaNode:
                 self._look(now)
         elif now >= self._look_at:
             self._look(now)
+        if now >= self._sweep_at:
+            self._sweep(now)
         self._carry(self._due(now))
-        if now >= self._forget_at:
-            self._forget_idle(now)
         now = self._clock.monotonic()
         looks_at = self._look_at if self.away_since is None else self._probe_at
         with self._lock:
@@ -203,8 +232,8 @@ class QuotaNode:
         timers = [(at, limiter) for limiter in limiters if (at := limiter.next_at(now)) is not None]
         with self._lock:
             for at, limiter in timers:
-                self._number += 1
-                heapq.heappush(self._timers, (at, self._number, limiter))
+                self._timer += 1
+                heapq.heappush(self._timers, (at, self._timer, limiter))
 
     def _ask(self, asking: list[tuple[HeldLimiter, Want]]) -> None:
         answers: list[Alloc] = []
@@ -219,12 +248,13 @@ class QuotaNode:
         for limiter, _ in asking[len(answers) :]:
             limiter.lost(now)
         if any(answer.version > self.version for answer in answers):
-            self._look_at = now
+            self._look_at = min(self._look_at, max(now, self._looked_at + HURRY_S))
         elif any(answer.version < self.version for answer in answers):
             self._restore()
 
     def _look(self, now: float) -> None:
         """Whether the control plane is there, and whether it has newer rules."""
+        self._looked_at = now
         try:
             version = self._plane.version()
             if version > self.version:
@@ -242,9 +272,9 @@ class QuotaNode:
             _log.info("The quota control plane answers again.")
             self._changed(False)
             self._call_all()
-        elif self._clock.now_ms() >= self._period_ends_ms:
+        elif not self._periods_ms[0] <= self._clock.now_ms() < self._periods_ms[1]:
             # Another day has begun.
-            self._give_terms()
+            self._give_terms(self._all())
 
     def _takes_a_want(self, now: float) -> bool:
         """Whether the control plane writes as well as it reads; where nobody wants anything, that it reads."""
@@ -267,7 +297,6 @@ class QuotaNode:
     def _went_away(self, error: Unavailable) -> None:
         now = self._clock.monotonic()
         if self.away_since is None:
-            self.common.begin(self._told_alone(), now)
             self.away_since = now
             _log.warning("The quota control plane is away, limits hold as their rules say: %s", text_of(error))
             self._changed(True)
@@ -276,68 +305,86 @@ class QuotaNode:
         self._probe_at = now + self._pause_s * jitter(self._rng)
         self._pause_s = min(PROBE_MOST_S, self._pause_s * 1.5)
 
-    def _told_alone(self) -> dict[str, tuple[float, int]]:
-        """What its limiters may spend alone of each shared rule, together, and how many of them were told."""
-        found: dict[str, tuple[float, int]] = {}
-        for limiter in self._all():
-            if (rate := limiter.told_alone) is None:
-                continue
-            for rule in shared_rules(limiter.terms):
-                known, count = found.get(rule, (0.0, 0))
-                found[rule] = known + rate, count + 1
-        return found
-
     def _adopt(self, kept: KeptBook | None) -> None:
         if kept is None or kept.version <= self.version:
             # What was newer a moment ago may have been lost since, and older rules put in its place.
             return
         try:
-            index, now_ms = BookIndex(read_book(kept)), self._clock.now_ms()
-            # Whatever is wrong with it is found before anything goes by it.
-            found = [(limiter, index.resolve(limiter.name, now_ms)) for limiter in self._all()]
+            book = read_book(kept)
         except BadInput as error:
             # What is in force here stays so; it is looked at again when there is another version.
             _log.error("%s", text_of(error))
             return
-        self._index = index
-        # One that was made meanwhile may have been by the rules before.
-        known = {limiter for limiter, _ in found}
-        found += [(each, index.resolve(each.name, now_ms)) for each in self._all() if each not in known]
-        self._give(found)
+        old, self._book, self._shadows = self._book, book, _has_shadow(book)
+        changes = (lambda name: True) if old is None else book.changes_since(old)
+        self._give_terms([limiter for limiter in self._all() if changes(limiter.name)])
 
     def _restore(self) -> None:
         """The control plane has lost the rules: each node has them. It takes none that are older than what it knows."""
-        if self._index is None:
+        if self._book is None:
             return
         try:
-            self._plane.keep_rules(*self._index.book.kept())
+            self._plane.keep_rules(*self._book.kept())
         except Unavailable as error:
             self._went_away(error)
             return
         for limiter in self._all():
             limiter.try_again()
 
-    def _give_terms(self) -> None:
-        self._give([(limiter, self._terms(limiter.name)) for limiter in self._all()])
+    def _give_terms(self, limiters: Iterable[DistributedLimiter]) -> None:
+        """What these are held to now. Periods are found again by all that count in some."""
+        self._periods_ms = (-math.inf, math.inf)
+        for limiter in limiters:
+            limiter.adopt(self._terms(limiter.name))
+        for limiter in self._all():
+            self._mind_periods(limiter.terms)
 
-    def _give(self, found: Sequence[tuple[DistributedLimiter, Terms]]) -> None:
-        self._period_ends_ms = min((_ends_ms(terms) for _, terms in found), default=_NEVER_MS)
-        for limiter, terms in found:
-            limiter.adopt(terms)
+    def _mind_periods(self, terms: Terms) -> None:
+        for link in terms.chain:
+            if link.ends_ms:
+                began_ms, ends_ms = self._periods_ms
+                self._periods_ms = max(began_ms, link.began_ms), min(ends_ms, link.ends_ms)
 
-    def _forget_idle(self, now: float) -> None:
-        """Those that spent nothing since the last look and hold nothing are kept only by whoever else has them: tenants
-        come once, and their limiters would stay for ever.
-        """
-        self._forget_at = now + FORGET_S
-        for key, limiter in list(self._limiters.items()):
-            spent = limiter.spent
-            if limiter.idle and self._spent.get(key) == spent:
+    def _sweep(self, now: float) -> None:
+        """Forget the limiters that nobody comes to, so that who came once takes no room for ever."""
+        self._sweep_at = now + IDLE_S
+        for limiter in self._all():
+            if limiter.doze(now):
                 with self._lock:
-                    self._idle[key] = self._limiters.pop(key)
-                self._spent.pop(key, None)
-            else:
-                self._spent[key] = spent
+                    key = _key(limiter.name)
+                    # Whoever came meanwhile has woken it, or has another of its name, for it was closed.
+                    if limiter.dozes and self._limiters.get(key) is limiter:
+                        del self._limiters[key]
+                        self._dozing[key] = limiter
+        used = {(link.rule, link.owner) for limiter in self._all() for link in limiter.terms.chain}
+        self.alone.prune(used, now)
+
+    def _made(self, name: Name) -> DistributedLimiter:
+        terms = self._terms(name)
+        self._mind_periods(terms)
+        return DistributedLimiter(name, terms, self, self._clock, self._rng)
+
+    def _start_thread(self) -> None:
+        self._thread = threading.Thread(target=self._run, name="quota", daemon=True)
+        self._thread.start()
+
+    def _start_again(self) -> None:
+        """In a forked child, with the first who comes."""
+        if self._starts:
+            with self._lock:
+                starts, self._starts = self._starts, False
+            if starts:
+                self._start_thread()
+
+    def _is_child(self) -> None:
+        """This process was forked: nothing that was prepaid is its own, and no thread of the parent's is here."""
+        runs = self._starts or (self._thread is not None and not self._stopped.is_set())
+        limiters = {**self._dozing, **self._limiters}
+        self._limiters, self._dozing = {}, WeakValueDictionary(limiters)
+        self._begin(f"{self._name}~{os.getpid()}")
+        self._starts = runs
+        for limiter in limiters.values():
+            limiter.forget_parent()
 
     def _call_all(self) -> None:
         with self._lock:
@@ -346,12 +393,23 @@ class QuotaNode:
 
     def _all(self) -> list[DistributedLimiter]:
         with self._lock:
-            return [*self._limiters.values(), *self._idle.values()]
+            return list(self._limiters.values())
 
     def _terms(self, name: Name) -> Terms:
-        return Terms() if self._index is None else self._index.resolve(name, self._clock.now_ms())
+        return Terms() if self._book is None else self._book.resolve(name, self._clock.now_ms())
 
 
-def _ends_ms(terms: Terms) -> int:
-    """When its calendar periods end, the first of them."""
-    return min((link.ends_ms for link in terms.chain if link.ends_ms), default=_NEVER_MS)
+def _has_shadow(book: Book | None) -> bool:
+    return book is not None and any(rule.shadow for rule in book.rules)
+
+
+def _key(name: Name) -> _Key:
+    return name.service, name.resource, name.tenant, name.shadow
+
+
+def _forked() -> None:
+    for node in list(_nodes):
+        node._is_child()
+
+
+os.register_at_fork(after_in_child=_forked)

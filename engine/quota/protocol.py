@@ -12,6 +12,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from engine.core.errors import BadInput
+
 #: The most buckets that one request for tokens is measured by.
 MOST_LINKS = 8
 #: The most tokens that are asked for, returned or repaid at once.
@@ -47,6 +49,11 @@ class BucketLink(msgspec.Struct, frozen=True, array_like=True, gc=False):
     began_ms: int = 0
     ends_ms: int = 0
 
+    def __post_init__(self) -> None:
+        """Raises :class:`BadInput` for what no key of the store can be called."""
+        _look_at("rule", self.rule)
+        _look_at("owner", self.owner)
+
 
 class Want(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A node asks for tokens, and says what became of earlier ones."""
@@ -72,6 +79,20 @@ class Want(msgspec.Struct, frozen=True, array_like=True, gc=False):
     priority: Annotated[int, Meta(ge=-1000, le=1000)] = 0
     #: :attr:`Alloc.spilled` of the answer before what is repaid was spent; empty where there was none.
     spilled: Annotated[tuple[float, ...], Meta(max_length=MOST_LINKS)] = ()
+    #: :attr:`Alloc.born` of the answers that what is returned came with.
+    born: Annotated[tuple[float, ...], Meta(max_length=MOST_LINKS)] = ()
+    #: Which life of the node this is: one that is started anew counts anew.
+    life: Text = ""
+    #: Grows with each Want of that life; one that comes after a later one of its limiter is too late. 0: whoever asks
+    #: does not count.
+    number: Annotated[int, Meta(ge=0)] = 0
+    #: The number of the last Want that was answered here: what was granted to a later one nobody has got.
+    heard: Annotated[int, Meta(ge=0)] = 0
+
+    def __post_init__(self) -> None:
+        """Raises :class:`BadInput` for what no key of the store can be called."""
+        for field in ("id", "node", "limiter", "tenant", "life"):
+            _look_at(field, getattr(self, field), blanks=field not in ("id", "life"))
 
 
 class Answer(StrEnum):
@@ -80,6 +101,8 @@ class Answer(StrEnum):
     GRANTED = "granted"
     #: It does not know a rule of the chain: the node's rules are newer than its own, or older.
     UNKNOWN_RULE = "unknown rule"
+    #: It has answered a later Want of this limiter: nothing was done.
+    LATE = "late"
 
 
 class Alloc(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -103,11 +126,16 @@ class Alloc(msgspec.Struct, frozen=True, array_like=True, gc=False):
     burst: float = 0.0
     #: Tokens a second that this node may expect now.
     share: float = 0.0
-    #: Tokens a second that this limiter may spend by itself while the control plane is away.
+    #: Tokens a second that this node may spend by itself while the control plane is away: the least of :attr:`alone`.
     fallback: float = 0.0
     #: Of each bucket of the chain, what came in while it was full, ever: what nobody took while a node was cut off
     #: pays for what that node spent by itself.
     spilled: tuple[float, ...] = ()
+    #: When each bucket of the chain was made, by the control plane's clock: tokens of another one, which had its name,
+    #: do not go back to this.
+    born: tuple[float, ...] = ()
+    #: Tokens a second that this node may spend of each bucket by itself, all its limiters together.
+    alone: tuple[float, ...] = ()
 
 
 class KeptRule(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -120,3 +148,12 @@ class KeptRule(msgspec.Struct, frozen=True, array_like=True, gc=False):
     fallback: Annotated[float, Meta(ge=0, le=1)] = 0.1
     #: Whether ``limit`` counts calendar periods, which the chain's links name.
     by_period: bool = False
+
+
+def _look_at(field: str, value: str, *, blanks: bool = True) -> None:
+    if not value.isprintable() or (not blanks and " " in value):
+        raise BadInput(
+            f"{value[:60]!a} can be no {field} of a Want.",
+            remedy="Use printable characters." if blanks else "Use printable characters without blanks.",
+            field=field,
+        )

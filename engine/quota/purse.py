@@ -23,6 +23,8 @@ class Lot:
     #: On the node's monotonic clock.
     ends_at: float
     hidden: int
+    #: When each of the buckets it came from was made.
+    born: tuple[float, ...] = ()
 
 
 class Purse:
@@ -33,15 +35,22 @@ class Purse:
     which is when the next permit must be asked for: nobody counts, or looks at a clock, for each token.
     """
 
-    __slots__ = ("_lots", "out", "void")
+    __slots__ = ("_lots", "born", "out", "void")
 
     def __init__(self) -> None:
         #: The tokens that lie open; see :mod:`engine.quota.stash`.
         self.out: Any = Stash.of(0)
         #: The permit whose tokens lie open is the first.
         self._lots: deque[Lot] = deque()
-        #: Tokens that nobody may spend any more, and nobody has been told of.
+        #: When the buckets were made that are asked now.
+        self.born: tuple[float, ...] = ()
+        #: Tokens of theirs that nobody may spend any more, and nobody has been told of.
         self.void = 0
+
+    def renew(self, born: tuple[float, ...]) -> None:
+        """From now on these buckets are asked. What came from others of their names may be spent, and not returned."""
+        if born != self.born:
+            self.born, self.void = born, 0
 
     def put(self, lot: Lot) -> None:
         """One more permit, which ends no sooner than those before."""
@@ -87,17 +96,31 @@ class Purse:
             self._put_back(taken)
         return not short
 
-    def expire(self, now: float) -> None:
-        """Have nobody spend what has ended. (Who reads :attr:`out` just now may still take one token of it.)"""
+    def take_some(self, n: int) -> int:
+        """Up to ``n``; how many."""
+        taken = 0
+        while taken < n:
+            if got := Stash.take(self.out, n - taken):
+                taken += got
+            elif not self._lay_out():
+                break
+        return taken
+
+    def expire(self, now: float) -> int:
+        """Have nobody spend what has ended: how much that was. (Who reads :attr:`out` just now may still take one token
+        of it.)
+        """
+        ended = 0
         while self._lots and self._lots[0].ends_at <= now:
-            lot = self._lots.popleft()
-            self.void += self._drain() + lot.hidden
+            ended += self._end_first()
+        return ended
 
     def empty(self) -> int:
-        """Take everything away: how much that was."""
-        taken = self._drain() + sum(lot.hidden for lot in self._lots)
-        self._lots.clear()
-        return taken
+        """End everything: how much that was."""
+        ended = 0
+        while self._lots:
+            ended += self._end_first()
+        return ended
 
     def let_all(self) -> None:
         """Lay out more than anybody can take, until :meth:`clear`. (Where there is no such thing, the owner knows.)"""
@@ -109,9 +132,13 @@ class Purse:
         self.out = Stash.of(0)
         return 0
 
-    def _drain(self) -> int:
+    def _end_first(self) -> int:
+        lot = self._lots.popleft()
         kept, self.out = self.out, Stash.of(0)
-        return Stash.take(kept, Stash.left(kept))
+        left = Stash.take(kept, Stash.left(kept)) + lot.hidden
+        if lot.born == self.born:
+            self.void += left
+        return left
 
     def _lay_out(self) -> bool:
         """Lay out the next tokens, where none lie out any more; whether there are any."""

@@ -1,67 +1,107 @@
-"""What one limiter does while its control plane is away."""
+"""What a node may spend of each bucket by itself while the control plane is away: all its limiters together."""
 
 from __future__ import annotations
 
 import math
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from engine.quota.bucket import Bucket
-from engine.quota.limiter import Source
-from engine.quota.terms import OnLoss
+from engine.quota.protocol import BucketLink
+
+#: What nobody asked of for so long is forgotten, in seconds.
+FORGOTTEN_S = 3_600.0
+
+#: A rule, and whose bucket of it.
+_Key = tuple[str, str]
 
 
-class StandIn:
-    """Spends by itself, as the rule says, and keeps count of it. Not thread-safe; ``now`` is monotonic seconds.
+@dataclass(slots=True)
+class _Alone:
+    """Of one bucket."""
 
-    The bucket begins with one token and holds what it brings in a second: a node that has just been cut off has a
-    permit still, and all of them are cut off at once. It is the same bucket when the control plane goes again, with one
-    token at most: who is cut off now and then spends no more than who is cut off.
+    #: Tokens a second, as the control plane said last, and when: where that was less than what the rules say.
+    told: float = math.inf
+    told_at: float = -math.inf
+    bucket: Bucket | None = None
+    #: Whether the control plane has answered since the bucket was begun.
+    ended: bool = False
+
+    def first(self, now: float) -> float:
+        """What it begins with."""
+        return 1.0 if self.bucket is None else min(1.0, self.bucket.at(now))
+
+    def left(self, now: float) -> float:
+        return self.first(now) if self.bucket is None or self.ended else self.bucket.at(now)
+
+    def begun(self, rate: float, now: float) -> Bucket:
+        if self.bucket is None or self.ended:
+            # The control plane may know fewer nodes than there are: its memory is young, or some have not asked.
+            rate = min(rate, self.told)
+            self.bucket, self.ended = Bucket(rate, max(1.0, rate), now, tokens=self.first(now)), False
+        return self.bucket
+
+
+class StandIns:
+    """Buckets of a node's own, one for each that its limiters are held to. Thread-safe; ``now`` is monotonic seconds.
+
+    Each begins with one token and holds what it brings in a second: a node that has just been cut off has permits
+    still, and all of them are cut off at once. It is the same bucket when the control plane goes again, with one token
+    at most: who is cut off now and then spends no more than who is cut off.
     """
 
-    __slots__ = ("_bucket", "_ended", "spent")
-
     def __init__(self) -> None:
-        self._bucket: Bucket | None = None
-        self._ended = False
-        #: Tokens that the control plane was not told of.
-        self.spent = 0
+        self._lock = threading.Lock()
+        self._alone: dict[_Key, _Alone] = {}
 
-    def spend(self, n: int, now: float, on_loss: OnLoss, rate: float) -> bool:
-        """Whether ``n`` may go; ``rate`` is this node's own, in tokens a second."""
-        if on_loss is OnLoss.CLOSED:
-            return False
-        if on_loss is OnLoss.FALLBACK:
-            if self._bucket is None or self._ended:
-                self._bucket, self._ended = Bucket(rate, max(1.0, rate), now, tokens=self._first(now)), False
-            if not self._bucket.take(n, now):
+    def told(self, chain: Sequence[BucketLink], rates: Sequence[float], allowed: Sequence[float], now: float) -> None:
+        """The control plane has answered: so much a second it has ``allowed`` of each bucket when it is away again."""
+        with self._lock:
+            for link, rate, most in zip(chain, rates, allowed, strict=False):
+                if most < rate or (link.rule, link.owner) in self._alone:
+                    alone = self._of(link)
+                    alone.told, alone.told_at, alone.ended = most, now, alone.bucket is not None
+
+    def take(self, chain: Sequence[BucketLink], rates: Sequence[float], n: int, now: float) -> bool:
+        """Whether ``n`` may go; they are taken of all the buckets then. ``rates`` are those of the node's rules."""
+        with self._lock:
+            buckets = [self._of(link).begun(rate, now) for link, rate in zip(chain, rates, strict=True)]
+            if any(bucket.at(now) < n for bucket in buckets):
                 return False
-        self.spent += n
-        return True
+            for bucket in buckets:
+                bucket.take(n, now)
+            return True
 
-    def end(self) -> None:
-        """The control plane is there again."""
-        self._ended = True
+    def brings_at(self, chain: Sequence[BucketLink], n: int, now: float) -> float | None:
+        """When ``n`` may go, if nobody else comes; ``None``: never, or nobody has asked yet."""
+        with self._lock:
+            moments = [now + 0.001]
+            for link in chain:
+                bucket = self._of(link).bucket
+                if bucket is None or bucket.limit <= 0 or n > bucket.burst:
+                    return None
+                moments.append(now + (n - bucket.at(now)) / bucket.limit)
+            return max(moments)
 
-    def report(self) -> int:
-        """What was spent since the last report."""
-        spent, self.spent = self.spent, 0
-        return spent
-
-    def brings_at(self, n: int, now: float) -> float | None:
-        """When ``n`` may go, if nobody else comes; ``None``: never."""
-        bucket = self._bucket
-        if bucket is None or bucket.limit <= 0 or n > bucket.burst:
-            return None
-        return now + max(0.001, (n - bucket.at(now)) / bucket.limit)
-
-    def tokens(self, on_loss: OnLoss, now: float) -> float:
+    def tokens(self, chain: Sequence[BucketLink], now: float) -> float:
         """What may go at once."""
-        if on_loss is OnLoss.FALLBACK:
-            return self._first(now) if self._bucket is None or self._ended else self._bucket.at(now)
-        return math.inf if on_loss is OnLoss.OPEN else 0.0
+        with self._lock:
+            return min((self._of(link).left(now) for link in chain), default=0.0)
 
-    def _first(self, now: float) -> float:
-        """What it begins with."""
-        return 1.0 if self._bucket is None else min(1.0, self._bucket.at(now))
+    def prune(self, used: set[_Key], now: float) -> None:
+        """Forget the buckets that are in none of the chains ``used``, but for what would give a token anew too soon."""
+        with self._lock:
+            for key in [key for key in self._alone if key not in used]:
+                alone = self._alone[key]
+                bucket = alone.bucket
+                is_old = bucket is None or bucket.at(now) >= 1.0 or now - bucket.last > FORGOTTEN_S
+                if is_old and now - alone.told_at > FORGOTTEN_S:
+                    del self._alone[key]
 
-    def source(self, on_loss: OnLoss) -> Source:
-        return {OnLoss.FALLBACK: Source.FALLBACK, OnLoss.OPEN: Source.OPEN, OnLoss.CLOSED: Source.CLOSED}[on_loss]
+    def _of(self, link: BucketLink) -> _Alone:
+        key = link.rule, link.owner
+        alone = self._alone.get(key)
+        if alone is None:
+            alone = self._alone[key] = _Alone()
+        return alone

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from engine.core.errors import BadInput
@@ -34,13 +34,13 @@ class Name:
     shadow: bool = False
 
     def __post_init__(self) -> None:
-        for field in ("service", "resource", "tenant"):
-            value = getattr(self, field)
+        for part in ("service", "resource", "tenant"):
+            value = getattr(self, part)
             if len(value) > LONGEST or not value.isprintable():
                 raise BadInput(
-                    f"{value[:60]!a} is no {field} that a limit can be for.",
+                    f"{value[:60]!a} is no {part} that a limit can be for.",
                     remedy=f"Use at most {LONGEST} printable characters.",
-                    field=field,
+                    field=part,
                 )
 
     def __str__(self) -> str:
@@ -57,11 +57,16 @@ class Terms:
     #: The narrowest limit and burst of the chain, as far as this node knows.
     limit: float = float("inf")
     burst: float = float("inf")
-    #: Tokens a second that this node may spend by itself, until the control plane has said how many.
-    fallback: float = 0.0
+    #: Tokens a second that this node may spend of each bucket by itself, until the control plane has said how many.
+    alone: tuple[float, ...] = ()
     on_loss: OnLoss = OnLoss.FALLBACK
     weight: float = 1.0
     floor: float = 0.0
     priority: int = 0
-    #: The version of the rules they come from.
-    version: int = 0
+    #: The version of the rules they come from: the same terms in another version are the same.
+    version: int = field(default=0, compare=False)
+
+    @property
+    def fallback(self) -> float:
+        """The least of :attr:`alone`."""
+        return min(self.alone, default=0.0)

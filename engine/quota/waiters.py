@@ -20,13 +20,15 @@ class Fate(Enum):
 class TokenWaiter:
     """One who waits. Its limiter's lock guards :attr:`fate`; ``wake`` is called once, when that is known."""
 
-    __slots__ = ("fate", "n", "patient", "wake")
+    __slots__ = ("ahead", "fate", "got", "n", "patient", "wake")
 
     def __init__(self, n: int, patient: bool, wake: Callable[[], None]) -> None:
         self.n = n
         #: Whether it goes on waiting when an answer brings nothing.
         self.patient = patient
         self.wake = wake
+        #: What it has collected, and what is promised to those who came before it.
+        self.got = self.ahead = 0
         self.fate = Fate.WAITING
 
     def decide(self, fate: Fate) -> None:

@@ -2,19 +2,21 @@
 -- explained. Atomic; costs O(claims of the buckets), at most every quarter of a second where these are many.
 -- KEYS[1]      rules: hash rule:ID -> cmsgpack {limit, burst, fallback, by period}; and version
 -- KEYS[2]      memory: hash with "epoch" and "born" (seconds): when this store last knew nothing
--- KEYS[3]      told: string, the Want's id and the answer to it; for a minute
--- KEYS[2+2n]   bucket of link n: hash with tokens, at, seen, limit, began, shared_at, shared, peak, peak_at, spilled
--- KEYS[3+2n]   its claims: hash claimant -> cmsgpack {tenant, node, demand, weight, floor, priority, until, account,
+-- KEYS[3]      told: string, cmsgpack {id, number, chain, repaid, granted, Alloc}; for a minute
+-- KEYS[1+3n]   bucket of link n: hash with tokens, at, seen, limit, began, born, shared_at, shared, spilled
+-- KEYS[2+3n]   its claims: hash claimant -> cmsgpack {tenant, node, demand, weight, floor, priority, until, account,
 --              account_at, share}
+-- KEYS[3+3n]   its nodes: sorted set, when each asked last; for an hour
 -- ARGV[1]  cmsgpack: the Want (engine/quota/protocol.py)   ARGV[2]  seconds for the clock of a test, else ''
--- ARGV[3]  cmsgpack: {lifetime, refill, live, live at least, collect, few claims, level, repay, peak, again, told, back},
---              in seconds
+-- ARGV[3]  cmsgpack: {lifetime, refill, live, live at least, collect, few claims, level, repay, nodes, most nodes, again,
+--              told, back}, in seconds
 -- Result   cmsgpack: the Alloc
 local want = cmsgpack.unpack(ARGV[1])
 local id, node, limiter, tenant, chain = want[1], want[2], want[3], want[4], want[5]
 local asked, demand, returned, repaid = want[6], want[7], want[8], want[9]
 local weight, floor, priority, spilled_then = want[10], want[11], want[12], want[13] or {}
-local LIFETIME, REFILL, LIVE, LIVE_LEAST, COLLECT, FEW, LEVEL, REPAY, PEAK, AGAIN, TOLD, BACK =
+local born_then, turn, heard = want[14] or {}, want[16] or 0, want[17] or 0
+local LIFETIME, REFILL, LIVE, LIVE_LEAST, COLLECT, FEW, LEVEL, REPAY, NODES, MOST_NODES, AGAIN, TOLD, BACK =
   unpack(cmsgpack.unpack(ARGV[3]))
 local LOST = 1e-9
 local now
@@ -26,13 +28,17 @@ else
 end
 
 local told = redis.call('GET', KEYS[3])
-if told and string.sub(told, 1, #id + 1) == id .. ' ' then
-  return string.sub(told, #id + 2)
+local last = told and cmsgpack.unpack(told)
+if last and last[1] == id then
+  return last[6]
 end
 
 local version = tonumber(redis.call('HGET', KEYS[1], 'version') or '0')
 local memory = redis.call('HMGET', KEYS[2], 'epoch', 'born')
 local epoch, born = tonumber(memory[1]), tonumber(memory[2])
+if last and turn > 0 and turn <= last[2] then
+  return cmsgpack.pack({id, 'late', 0, 0, 0, version, epoch or 0})
+end
 -- Who put the rules there began the memory; without it they are not believed either.
 local rules = {}
 for n, link in ipairs(chain) do
@@ -41,6 +47,12 @@ for n, link in ipairs(chain) do
     return cmsgpack.pack({id, 'unknown rule', 0, 0, 0, version, epoch or 0})
   end
   rules[n] = cmsgpack.unpack(rule)
+end
+
+local packed_chain, reported, unheard = cmsgpack.pack(chain), repaid, 0
+if last and last[3] == packed_chain and last[2] > heard then
+  unheard = last[5]
+  repaid = math.max(0, repaid - last[4])
 end
 
 local function fill(capacity, claims)
@@ -102,11 +114,13 @@ local function offer(n)
   local limit, by_period, began = rule[1], rule[4], link[3]
   local room = by_period and limit or math.max(rule[2], limit * REFILL)
   local rate = by_period and 0 or limit
-  local bucket_key, claims_key = KEYS[2 + 2 * n], KEYS[3 + 2 * n]
-  local kept = redis.call('HMGET', bucket_key, 'tokens', 'at', 'began', 'shared_at', 'shared', 'peak', 'peak_at',
-    'spilled', 'seen', 'limit')
+  local bucket_key, claims_key, nodes_key = KEYS[1 + 3 * n], KEYS[2 + 3 * n], KEYS[3 + 3 * n]
+  local kept = redis.call('HMGET', bucket_key, 'tokens', 'at', 'began', 'shared_at', 'shared', 'born', 'spilled',
+    'seen', 'limit')
   local tokens, at = tonumber(kept[1] or ''), number(kept[2], now)
-  local seen, limit_then = number(kept[9], now), number(kept[10], limit)
+  local seen, limit_then = number(kept[8], now), number(kept[9], limit)
+  -- What an older release made says nothing of that.
+  local made = number(kept[6], 0)
   local began_at = number(kept[3], began)
   local length = (link[4] or 0) - (began or 0)
   local since = math.min(math.max(0, born * 1000 - (began or 0)), length)
@@ -114,9 +128,9 @@ local function offer(n)
   if not tokens then
     tokens = math.min(room, limit * math.max(0, now - born))
     if by_period then tokens = limit * known_share end
-    at, seen, limit_then = now, now, limit
+    at, seen, limit_then, made = now, now, limit, now
   end
-  local spilled = number(kept[8], 0)
+  local spilled = number(kept[7], 0)
   local function pour(more)
     local filled = tokens + more
     tokens = math.min(room, filled)
@@ -132,8 +146,9 @@ local function offer(n)
   else
     tokens = tokens + (limit - limit_then) * known_share
   end
-  pour(returned)
-  local paid = math.min(repaid, math.max(0, spilled - (spilled_then[n] or spilled)))
+  local is_of_this = born_then[n] == made
+  pour(unheard + (is_of_this and returned or 0))
+  local paid = math.min(repaid, math.max(0, spilled - (is_of_this and spilled_then[n] or spilled)))
   spilled = spilled - paid
   tokens = math.max(tokens - (repaid - paid), math.min(tokens, -REPAY * limit))
 
@@ -143,13 +158,12 @@ local function offer(n)
   if known and known[7] < at then known = nil end
   local mine = known or {tenant, node, 0, 1, 0, 0, 0, 0, at, 0}
   local shared_at = number(kept[4], -1e18)
-  local shared, peak, peak_at = number(kept[5], 0), number(kept[6], 0), number(kept[7], -1e18)
+  local shared = number(kept[5], 0)
   mine[1], mine[2], mine[3], mine[4], mine[5], mine[6], mine[7] = tenant, node, demand, weight, floor, priority, at + LIVE
   local count = redis.call('HLEN', claims_key) + (raw and 0 or 1)
   if count <= FEW or at - shared_at >= LEVEL then
     shared_at = at
-    local tenants, groups, limiters = {}, {}, 0
-    local gone = {}
+    local tenants, groups, gone = {}, {}, {}
     local all = redis.call('HGETALL', claims_key)
     local function add(key, claimant)
       local group = tenants[claimant[1]]
@@ -163,7 +177,6 @@ local function offer(n)
       group.floor = math.max(group.floor, claimant[5])
       group.priority = math.max(group.priority, claimant[6])
       table.insert(group.claims, {name = key, demand = claimant[3], weight = 1, of = claimant})
-      limiters = limiters + 1
     end
     for index = 1, #all, 2 do
       if all[index] ~= name then
@@ -186,7 +199,6 @@ local function offer(n)
         end
       end
     end
-    if limiters >= peak or at - peak_at > PEAK then peak, peak_at = limiters, at end
     for _, key in ipairs(gone) do redis.call('HDEL', claims_key, key) end
   end
 
@@ -203,16 +215,24 @@ local function offer(n)
     if share > 0 then again = math.min(again, math.max(-mine[8] / share, (1 - tokens) / rate)) end
     again = math.max(0, again)
   end
+  redis.call('ZADD', nodes_key, written(at), node)
+  redis.call('ZREMRANGEBYSCORE', nodes_key, '-inf', '(' .. written(at - NODES))
+  local nodes = redis.call('ZCARD', nodes_key)
+  if nodes > MOST_NODES then
+    redis.call('ZPOPMIN', nodes_key, nodes - MOST_NODES)
+    nodes = MOST_NODES
+  end
+  redis.call('PEXPIRE', nodes_key, string.format('%d', NODES * 1000))
   return {
-    most = most, again = again, spilled = spilled, share = share, rule = rule, name = link[1],
-    fallback = rule[3] * limit / math.max(1, peak),
+    most = most, again = again, spilled = spilled, share = share, rule = rule, name = link[1], born = made,
+    alone = rule[3] * limit / nodes,
     keep = function(granted)
       mine[8] = math.max(-1, mine[8] - granted)
       mine[7] = at + (demand > 0 and math.min(LIVE, math.max(LIVE_LEAST, 3 * math.max(asked, granted) / demand)) or LIVE)
       redis.call('HSET', claims_key, name, cmsgpack.pack(mine))
       redis.call('HSET', bucket_key, 'tokens', written(tokens - granted), 'at', written(at),
         'began', string.format('%d', began_at), 'shared_at', written(shared_at), 'shared', written(shared),
-        'peak', peak, 'peak_at', written(peak_at), 'spilled', written(spilled), 'seen', written(seen),
+        'born', written(made), 'spilled', written(spilled), 'seen', written(seen),
         'limit', written(limit))
       -- A bucket that has gone is one that is full: it is forgotten no sooner than it would be.
       local full_ms
@@ -240,11 +260,11 @@ for n in ipairs(chain) do
   end
 end
 local again, share, fallback = 0, math.huge, math.huge
-local longest, spilled = REFILL / 10, {}
-for _, each in ipairs(offers) do
+local longest, spilled, made, alone = REFILL / 10, {}, {}, {}
+for n, each in ipairs(offers) do
   each.keep(granted)
-  spilled[#spilled + 1] = each.spilled
-  share, fallback = math.min(share, each.share), math.min(fallback, each.fallback)
+  spilled[n], made[n], alone[n] = each.spilled, each.born, each.alone
+  share, fallback = math.min(share, each.share), math.min(fallback, each.alone)
   longest = math.max(longest, each.again)
 end
 if granted < asked then
@@ -252,7 +272,8 @@ if granted < asked then
 end
 local alloc = cmsgpack.pack({
   id, 'granted', granted, LIFETIME, again, version, epoch, narrowest.name, narrowest.rule[1], narrowest.rule[2], share,
-  fallback, spilled,
+  fallback, spilled, made, alone,
 })
-redis.call('SET', KEYS[3], id .. ' ' .. alloc, 'PX', string.format('%d', TOLD * 1000))
+redis.call('SET', KEYS[3], cmsgpack.pack({id, turn, packed_chain, reported, granted, alloc}), 'PX',
+  string.format('%d', TOLD * 1000))
 return alloc

@@ -46,6 +46,7 @@ class Told(msgspec.Struct, frozen=True, array_like=True):
     fallback: float
     spilled: tuple[float, ...]
     at_ms: int
+    born: tuple[float, ...] = ()
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -80,7 +81,7 @@ class GrantMemory:
         """Remember these answers. One that is repeated is remembered once."""
         pipeline = self._client.pipeline(transaction=False)
         for want, alloc in answered_wants:
-            told = _encode(Told(want.chain, alloc.granted, alloc.fallback, alloc.spilled, at_ms))
+            told = _encode(Told(want.chain, alloc.granted, alloc.fallback, alloc.spilled, at_ms, alloc.born))
             if alloc.granted:
                 pipeline.set(self._grant(want, alloc.id), told, px=GRANT_MS, nx=True)
             pipeline.set(self._alone(want), told, px=ALONE_MS)

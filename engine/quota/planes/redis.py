@@ -9,7 +9,8 @@ lie on one server. Under the prefix:
 ``{quota}:memory``                   hash: ``epoch`` and ``born``                            kept
 ``{quota}:bucket:RULE/OWNER``        hash: its tokens                                        until it is full again
 ``{quota}:claims:RULE/OWNER``        hash: who asks for how much of them                     as long as the bucket
-``{quota}:told:LIMITER@NODE``        the last answer                                         a minute
+``{quota}:nodes:RULE/OWNER``         sorted set: when each node asked last                   an hour
+``{quota}:told:LIMITER@NODE@LIFE``   the last Want and its answer                            a minute
 ===================================  ======================================================  ========================
 """
 
@@ -34,8 +35,8 @@ _LUA = Path(__file__).parent.parent / "lua"
 _CONSTANTS = msgspec.msgpack.encode(
     (
         LIFETIME_S, REFILL_S, allocator.LIVE_S, allocator.LIVE_LEAST_S, allocator.COLLECT_S, allocator.FEW_CLAIMS,
-        allocator.LEVEL_S, allocator.REPAY_S, allocator.PEAK_S, allocator.AGAIN_MOST_S, allocator.TOLD_S,
-        allocator.BACK_S,
+        allocator.LEVEL_S, allocator.REPAY_S, allocator.NODES_S, allocator.MOST_NODES, allocator.AGAIN_MOST_S,
+        allocator.TOLD_S, allocator.BACK_S,
     )
 )  # fmt: skip
 _encode = msgspec.msgpack.Encoder().encode
@@ -80,10 +81,11 @@ class RedisControlPlane:
         return look_at(self._client, self._prefix, links)
 
     def _keys(self, want: Want) -> list[str]:
-        keys = [f"{self._prefix}:rules", f"{self._prefix}:memory", f"{self._prefix}:told:{want.limiter}@{want.node}"]
+        told = f"{self._prefix}:told:{want.limiter}@{want.node}@{want.life}"
+        keys = [f"{self._prefix}:rules", f"{self._prefix}:memory", told]
         for link in want.chain:
             bucket = f"{spelt(link.rule)}/{link.owner}"
-            keys += [f"{self._prefix}:bucket:{bucket}", f"{self._prefix}:claims:{bucket}"]
+            keys += [f"{self._prefix}:{kind}:{bucket}" for kind in ("bucket", "claims", "nodes")]
         return keys
 
     def _arguments(self, want: Want) -> list[Arg]:

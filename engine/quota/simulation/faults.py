@@ -65,6 +65,12 @@ def slow(world: Shaken) -> None:
     world.tell(f"the network of {host.name} is slow for {lasts_s} s")
 
 
+def delay(world: Shaken) -> None:
+    host, lasts_s = world.rng.choice(world.hosts), world.rng.choice(LASTS_S)
+    host.network.late_until = world.now + lasts_s
+    world.tell(f"questions of {host.name} come late for {lasts_s} s")
+
+
 def flush(world: Shaken) -> None:
     world.plane.flush()
     world.tell("the control plane forgets everything")
@@ -126,8 +132,8 @@ def publish_old(world: Shaken) -> None:
 
 
 FAULTS: list[Callable[[Shaken], None]] = [
-    cut, cut, cut, lose_questions, lose_answers, lose_answers, slow, slow, flush, fail_over, step_plane, swing_plane,
-    step_node, kill, publish, publish, publish_old, publish_old,
+    cut, cut, cut, lose_questions, lose_answers, lose_answers, slow, slow, delay, delay, flush, fail_over, step_plane,
+    swing_plane, step_node, kill, publish, publish, publish_old, publish_old,
 ]  # fmt: skip
 
 

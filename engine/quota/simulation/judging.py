@@ -8,7 +8,7 @@ from engine.quota.book import Book
 from engine.quota.protocol import Alloc, Answer, BucketLink, KeptRule, Want
 from engine.quota.simulation.buckets import BucketBook
 from engine.quota.simulation.clocks import BEGIN_S
-from engine.quota.simulation.doors import Door
+from engine.quota.simulation.doors import Alone, Door
 from engine.quota.simulation.timeline import Timeline
 from engine.quota.terms import OnLoss
 
@@ -29,6 +29,11 @@ class Judge:
         self._told: dict[str, tuple[int, Alloc]] = {}
         #: Sold, and not yet known to have come; and of whom.
         self._under_way: dict[str, tuple[int, tuple[BucketLink, ...]]] = {}
+        #: What was answered last, by limiter and life of its process; and which of that has come.
+        self._last: dict[tuple[str, str], tuple[int, Want, Alloc]] = {}
+        self._heard: set[str] = set()
+        #: What each process may spend of each bucket by itself.
+        self._alone: dict[tuple[str, str, str], Alone] = {}
         self._plane_s = BEGIN_S
 
     def publishes(self, book: Book) -> None:
@@ -47,6 +52,11 @@ class Judge:
             self._find([f"rules of version {after} took the place of version {before}"])
 
     def answered(self, want: Want, alloc: Alloc, epoch: int, wall: float) -> None:
+        if alloc.answer is Answer.LATE:
+            later = self._last.get((want.limiter, want.life))
+            if later is None or later[1].number <= want.number:
+                self._find([f"{want.limiter} on {want.node} was not late with its Want {want.number}"])
+            return
         known = self._told.get(want.id)
         if known is not None and known[0] == epoch:
             if known[1] != alloc:
@@ -60,12 +70,19 @@ class Judge:
             return
         self._told[want.id] = (epoch, alloc)
         self.sold += alloc.granted
-        for link in want.chain:
+        unheard, charged = self._unheard(want, epoch)
+        for number, link in enumerate(want.chain):
             bucket = self._buckets[link]
+            bucket.returned(unheard)
             if known is None:
-                bucket.returned(want.returned)
-                bucket.repaid(want.repaid)
+                if want.born[number : number + 1] == alloc.born[number : number + 1]:
+                    bucket.returned(want.returned)
+                else:
+                    # Of a bucket that is no more.
+                    bucket.burnt(want.returned)
+                bucket.repaid(max(0, want.repaid - charged))
             self._find(bucket.sold(alloc.granted))
+        self._last[want.limiter, want.life] = (epoch, want, alloc)
         if alloc.granted:
             self._under_way[want.id] = (alloc.granted, want.chain)
             self._timeline.add(self._timeline.now + LOST_S, lambda: self._burn(want.id))
@@ -77,25 +94,29 @@ class Judge:
     # At the doors ---------------------------------------------------------------------------------------------------
 
     def asks(self, door: Door, want: Want) -> None:
-        self._find(door.asks(want.id, want.returned, want.repaid, self._timeline.now))
+        self._find(door.asks(want.id, want.returned, want.repaid, want.born, self._timeline.now))
 
     def is_told(self, door: Door, want: Want, alloc: Alloc) -> None:
         if alloc.answer is Answer.GRANTED:
             if self._under_way.pop(alloc.id, None) is None:
                 # It was given up too soon.
                 self._burnt(-alloc.granted, want.chain)
-            door.comes(alloc.id, alloc.granted, alloc.lifetime_s)
+            self._heard.add(alloc.id)
+            for link in door.chain:
+                self._alone_of(door, link).begun = False
+            door.comes(alloc.id, alloc.granted, alloc.lifetime_s, alloc.born)
         else:
-            door.refused(want.id, want.returned, want.repaid)
+            door.refused(want.id, want.returned, want.repaid, want.born)
 
     def stands_in(self, door: Door, n: int, version: int) -> None:
         """A limiter has let so many in by itself, or none of those who would have been."""
         door.pending_alone += n
         door.alone_ever += n
         self.alone += n
-        missing = door.alone.take(n, self._rate_alone(door.chain, version), self._timeline.now)
-        if missing:
-            self._find([f"{door.name} spent {missing:.3f} of {n} tokens alone beyond its part"])
+        for link in door.chain:
+            missing = self._alone_of(door, link).take(n, self._rate_alone(link, version), self._timeline.now)
+            if missing:
+                self._find([f"{door.name} spent {missing:.3f} of {n} tokens of {link.rule} alone beyond its part"])
 
     def admits(self, door: Door, n: int, late_s: float) -> None:
         """Somebody was let in."""
@@ -142,10 +163,21 @@ class Judge:
             if link in self._buckets:
                 self._buckets[link].burnt(n)
 
-    def _rate_alone(self, chain: Iterable[BucketLink], version: int) -> float:
-        """What one node's part is, in tokens a second."""
+    def _unheard(self, want: Want, epoch: int) -> tuple[int, int]:
+        """Of what this limiter was told before and nobody has heard: what was granted, and what was charged."""
+        told_in, last, alloc = self._last.get((want.limiter, want.life), (0, want, None))
+        if alloc is None or told_in != epoch or last.chain != want.chain or alloc.id in self._heard:
+            return 0, 0
+        if alloc.granted and self._under_way.pop(alloc.id, None) is None:
+            # It was given up too soon.
+            self._burnt(-alloc.granted, want.chain)
+        return alloc.granted, last.repaid
+
+    def _alone_of(self, door: Door, link: BucketLink) -> Alone:
+        return self._alone.setdefault((door.life, link.rule, link.owner), Alone())
+
+    def _rate_alone(self, link: BucketLink, version: int) -> float:
+        """What one process's part is, in tokens a second."""
         book = self._books[version]
-        rules = [rule for rule in book.rules if rule.id in {link.rule for link in chain}]
-        if any(rule.on_loss is OnLoss.CLOSED for rule in rules):
-            return 0.0
-        return min(rule.alone() for rule in rules) / book.nodes
+        (rule,) = (rule for rule in book.rules if rule.id == link.rule)
+        return 0.0 if rule.on_loss is OnLoss.CLOSED else rule.alone() / book.nodes

@@ -27,12 +27,12 @@ class WatchedLimiter(DistributedLimiter):
 
     def watch(self, judge: Judge) -> Door:
         self._judge = judge
-        self.door = Door(f"{self.name} on {self._host.node}", self._terms.chain)
+        self.door = Door(f"{self.name} on {self._host.node}", self._terms.chain, self._host.life)
         return self.door
 
-    def adopt(self, terms: Terms) -> None:
+    def _go_over_to(self, terms: Terms) -> None:
         before = self._terms.version
-        super().adopt(terms)
+        super()._go_over_to(terms)
         self._judge.holds(self.door.name, before, self._terms.version)
 
     def _stand_in(self, n: int, now: float) -> bool:
@@ -52,12 +52,13 @@ class WatchedNode(QuotaNode):
         self.doors: dict[str, Door] = {}
 
     def limiter(self, service: str, resource: str, tenant: str, *, shadow: bool = False) -> WatchedLimiter:
-        limiter = self._limiters.get((service, resource, tenant, shadow))
-        if not isinstance(limiter, WatchedLimiter):
-            name = Name(service, resource, tenant, shadow)
-            limiter = self.limiters(name, self._terms(name), self, self._clock, self._rng)
-            self.doors[str(name)] = limiter.watch(self._judge)
-            self._limiters[service, resource, tenant, shadow] = limiter
+        limiter = super().limiter(service, resource, tenant, shadow=shadow)
+        assert isinstance(limiter, WatchedLimiter)
+        return limiter
+
+    def _made(self, name: Name) -> WatchedLimiter:
+        limiter = self.limiters(name, super()._made(name).terms, self, self._clock, self._rng)
+        self.doors[str(name)] = limiter.watch(self._judge)
         return limiter
 
     def call(self, limiter: object) -> None:

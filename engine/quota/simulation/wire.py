@@ -33,6 +33,8 @@ class Network:
     questions_lost_until: float = 0.0
     answers_lost_until: float = 0.0
     slow_until: float = 0.0
+    #: Until when questions may come through long after whoever asked has given up.
+    late_until: float = 0.0
     #: How long each way takes otherwise.
     takes_s: float = 0.0
 
@@ -91,11 +93,18 @@ class Wire:
         self._travel()
         if self._ear().dead or network.cut_until > timeline.now or self._is_lost(network.questions_lost_until):
             self._fails()
+        if network.late_until > timeline.now and self._rng.random() < 0.4:
+            timeline.add(timeline.now + self._rng.random() * SLOWEST_S, lambda: self._comes_late(act))
+            self._fails()
         answer = act()
         self._travel()
         if self._ear().dead or network.cut_until > timeline.now or self._is_lost(network.answers_lost_until):
             self._fails()
         return answer
+
+    def _comes_late(self, act: Callable[[], object]) -> None:
+        if self._network.cut_until <= self._timeline.now:
+            act()
 
     def _is_lost(self, until: float) -> bool:
         return until > self._timeline.now and self._rng.random() < 0.7

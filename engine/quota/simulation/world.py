@@ -125,6 +125,7 @@ class QuotaWorld:
             # In place: whoever is under way sees it.
             network = host.network
             network.cut_until = network.questions_lost_until = network.answers_lost_until = network.slow_until = 0.0
+            network.late_until = 0.0
             network.takes_s = takes_s
         for process in self._living():
             for door in process.node.doors.values():

@@ -185,14 +185,20 @@ def _checked(wants: Sequence[Want], wanted: Sequence[TokensWanted], at_ms: int) 
     for number, grant in zip(returning, grants, strict=True):
         if grant is not None and grant.chain == wants[number].chain:
             returned = min(wanted[number].returned, grant.granted)
-            checked[number] = msgspec.structs.replace(checked[number], returned=returned)
+            checked[number] = msgspec.structs.replace(checked[number], returned=returned, born=grant.born)
     repaying = [number for number, each in enumerate(wanted) if each.repaid]
     lasts = memory.take_alone([wants[number] for number in repaying])
     for number, last in zip(repaying, lasts, strict=True):
         if last is not None:
-            spilled = last.spilled if last.chain == wants[number].chain else ()
-            repaid = min(wanted[number].repaid, _could_spend(last, at_ms))
-            checked[number] = msgspec.structs.replace(checked[number], repaid=repaid, spilled=spilled)
+            want = checked[number]
+            # What spilled counts where it is of the buckets that what is returned is of.
+            is_of_those = last.chain == want.chain and want.born in ((), last.born)
+            checked[number] = msgspec.structs.replace(
+                want,
+                repaid=min(wanted[number].repaid, _could_spend(last, at_ms)),
+                spilled=last.spilled if is_of_those else (),
+                born=last.born if is_of_those else want.born,
+            )
     return checked
 
 

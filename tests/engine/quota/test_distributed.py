@@ -143,7 +143,7 @@ def test_closing_wakes_those_who_wait(limited: Callable[..., DistributedLimiter]
 
     waiting = threading.Thread(target=wait)
     waiting.start()
-    while not limiter._waiters:
+    while not limiter._line:
         pass
     limiter.close()
     waiting.join(10)
@@ -161,10 +161,10 @@ def test_a_reservation_is_promised_and_forgotten(limited: Callable[..., Distribu
     reservation = limiter.reserve(2, 5)
     assert reservation.ok
     assert 0 < reservation.delay_s <= 5
-    owed = limiter._owed
+    owed = limiter._line.owed
     reservation.cancel()
     reservation.cancel()
-    assert limiter._owed == owed - 2
+    assert limiter._line.owed == owed - 2
 
 
 def test_what_was_not_used_goes_back_for_others(limited: Callable[..., DistributedLimiter]) -> None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import threading
 import time
 from collections.abc import Callable, Sequence
-from itertools import product
 
 import pytest
 
@@ -14,14 +12,11 @@ from engine.core.clock import ManualClock
 from engine.core.errors import BadInput
 from engine.core.store import open_client
 from engine.quota import Book, OnLoss, Period, QuotaNode, Rule, Source, Whose
-from engine.quota.book_index import BookIndex
-from engine.quota.common import CommonStandIns
-from engine.quota.node import FORGET_S
+from engine.quota.held import IDLE_S
 from engine.quota.plane import ControlPlane, KeptBook
 from engine.quota.planes.memory import MemoryControlPlane
 from engine.quota.planes.redis import RedisControlPlane
 from engine.quota.protocol import Alloc, Answer, BucketLink, KeptRule, Want
-from engine.quota.terms import Name
 from tests.engine.quota.cluster import Cluster, Wire
 
 ALL = Rule(id="all", limit=100.0, burst=100.0)
@@ -127,7 +122,7 @@ def test_two_who_ask_at_once_of_a_full_bucket_are_both_let_in() -> None:
             if not self.wants:
                 self.wants = 1
                 asked.wait(10)
-                while len(limiter._waiters) < 2:
+                while len(limiter._line) < 2:
                     pass
             return self._plane.want(wants)
 
@@ -155,10 +150,10 @@ def test_who_comes_while_it_is_asked_is_not_refused_by_an_answer_that_gave_all()
     done: list[bool] = []
     late = threading.Thread(target=lambda: done.append(limiter.allow(want.asked + 1)))
     late.start()
-    while not limiter._waiters:
+    while not limiter._line:
         pass
     limiter.told(cluster.plane.want([want])[0], cluster.clock.monotonic())
-    assert limiter._waiters
+    assert limiter._line
     cluster.nodes[0].turn()
     late.join(10)
     assert done == [True]
@@ -243,30 +238,9 @@ def _on_a_clock(*rules: Rule) -> tuple[ManualClock, MemoryControlPlane, QuotaNod
     return clock, plane, node
 
 
-def test_tenants_that_came_once_are_forgotten_and_whoever_has_a_limiter_keeps_it() -> None:
-    clock, plane, node = _on_a_clock(ALL)
-    kept = node.limiter("api", "search", "kept")
-    for number in range(500):
-        limiter = node.limiter("api", "search", f"t{number}")
-        limiter.reserve(1, 0)
-    del limiter
-    unlimited = node.limiter("other", "search", "free")
-    node.turn()
-    assert len(node.statuses()) == 502
-    _passes(clock, node, 3 * FORGET_S)
-    gc.collect()
-    assert {name.tenant for name, _ in node.statuses()} == {"kept", "free"}
-    assert node.limiter("api", "search", "kept") is kept
-    assert node.limiter("other", "search", "free") is unlimited
-    plane.keep_rules(*Book(version=2, rules=(Rule(id="all", limit=0.0, burst=0.0),)).kept())
-    _passes(clock, node, 2)
-    assert kept.terms.version == unlimited.terms.version == 2
-    assert not unlimited.allow()
-
-
 def test_whoever_is_at_it_is_not_forgotten() -> None:
     clock, _, node = _on_a_clock(ALL)
-    for _ in range(round(4 * FORGET_S)):
+    for _ in range(round(4 * IDLE_S)):
         clock.advance(1.0)
         node.limiter("api", "search", "busy").reserve(1, 0)
         node.turn()
@@ -285,44 +259,10 @@ def test_what_is_prepaid_stays_when_another_rule_changes_and_goes_when_its_own_d
     clock.advance(1.0)
     node._look_at = float("-inf")
     node._look(clock.monotonic())
-    assert (limiter.terms.version, limiter.status().left) == (2, left)
+    assert (limiter.status().version, limiter.status().left) == (2, left)
     plane.keep_rules(*Book(version=3, rules=(Rule(id="all", limit=5.0, burst=5.0), other)).kept())
     node._look(clock.monotonic())
-    assert (limiter.terms.version, limiter.status().left) == (3, 0)
-
-
-def test_a_book_is_asked_by_its_index_as_by_itself() -> None:
-    patterns = ("*", "api", "a*", "jobs", "?pi")
-    rules = tuple(
-        Rule(
-            id=f"{service} {resource} {whose} {shadow}", limit=1 + number, burst=5, service=service, resource=resource,
-            whose=whose, shadow=shadow, period=period,
-        )
-        for number, (service, resource, whose, shadow, period) in enumerate(
-            product(patterns, ("*", "search", "s*"), Whose, (False, True), Period)
-        )
-    )  # fmt: skip
-    book = Book(version=1, rules=rules, plans={"ada": "gold"})
-    index = BookIndex(book)
-    for service, resource, shadow in product(("api", "jobs", "x"), ("search", "sea", "y"), (False, True)):
-        name = Name(service, resource, "ada", shadow=shadow)
-        for _ in range(2):
-            assert index.resolve(name, 10**12) == book.resolve(name, 10**12)
-
-
-def test_calendar_limits_are_looked_at_anew_when_a_period_ends_and_not_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, _, node = _on_a_clock(Rule(id="day", limit=10.0, burst=0.0, period=Period.DAY))
-    limiter = node.limiter("api", "search", "t")
-    (link,) = limiter.terms.chain
-    asked: list[Name] = []
-    resolve = BookIndex.resolve
-    monkeypatch.setattr(BookIndex, "resolve", lambda self, name, at: asked.append(name) or resolve(self, name, at))
-    _passes(clock, node, 30)
-    assert asked == []
-    clock.advance((link.ends_ms - clock.now_ms()) / 1000)
-    _passes(clock, node, 2)
-    assert limiter.terms.chain[0].began_ms == link.ends_ms
-    assert len(asked) == 1
+    assert (limiter.status().version, limiter.status().left) == (3, 0)
 
 
 def test_who_waits_for_many_is_not_overtaken_for_ever_by_those_who_take_few() -> None:
@@ -379,9 +319,7 @@ def _spends(clock: ManualClock, node: QuotaNode, tenants: int, seconds: int) -> 
 def test_new_tenants_of_a_shared_limit_share_what_a_cut_off_node_may_spend() -> None:
     shared = Rule(id="all", limit=100.0, burst=100.0, whose=Whose.TOGETHER, fallback=0.1)
     clock, node = _cut_off(shared, known=2)
-    # The first was told a tenth of a hundred a second, while it was alone; the second half of that.
-    got = _spends(clock, node, 500, 20)
-    assert 270 <= got <= 15 * 20 + 12
+    assert 180 <= _spends(clock, node, 500, 20) <= 10 * 20 + 12
     alone, node = _cut_off(shared, known=0)
     assert 180 <= _spends(alone, node, 500, 20) <= 10 * 20 + 12
 
@@ -407,15 +345,3 @@ def test_what_did_not_go_by_the_limiters_own_bucket_is_there_for_others() -> Non
     clock.advance(1.0)
     assert sum(poor.reserve(1, 0).ok for _ in range(20)) == 1
     assert sum(rich.reserve(1, 0).ok for _ in range(20)) >= 4 - 1
-
-
-def test_who_is_cut_off_again_and_again_begins_with_no_more_each_time() -> None:
-    common = CommonStandIns()
-    common.begin({"all": (2.0, 3)}, 0.0)
-    assert [common.take("all", 1, 0.0, 9.0) for _ in range(4)] == [True, True, True, False]
-    common.begin({"all": (2.0, 3)}, 0.1)
-    assert not common.take("all", 1, 0.1, 9.0)
-    common.put_back("all", 1, 0.1)
-    assert common.take("all", 1, 0.1, 9.0)
-    assert common.take("other", 1, 0.1, 9.0), "of a rule that nobody was told of one may go at first"
-    assert not common.take("other", 1, 0.1, 9.0)

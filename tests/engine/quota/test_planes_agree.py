@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 
 import msgspec
 import pytest
@@ -38,6 +39,7 @@ def test_a_history_has_the_same_answers(seed: int, redis_url: str, prefix: str) 
     assert plane.keep_rules(KeptBook(1, b""), rules)
     assert model.keep_rules(1, rules)
     last: Want | None = None
+    borns: dict[str, float] = {}
     version = 1
     for number in range(150):
         if rng.random() < 0.05:
@@ -54,8 +56,10 @@ def test_a_history_has_the_same_answers(seed: int, redis_url: str, prefix: str) 
         time.now += rng.choice(
             (0.0, 0.001, 0.03, 0.1, 0.3, -0.5) if again else (0.0, 0.001, 0.03, 0.1, 0.3, 7.0, -0.5, -30.0)
         )
-        last = want = last if again and last is not None else _want(rng, number)
-        _same(plane.want([want])[0], model.want(want, time.now))
+        last = want = last if again and last is not None else _want(rng, number, borns)
+        told = model.want(want, time.now)
+        borns.update(zip([link.rule + link.owner for link in want.chain], told.born, strict=False))
+        _same(plane.want([want])[0], told)
 
 
 def test_an_older_book_changes_nothing(redis_url: str, prefix: str) -> None:
@@ -66,7 +70,7 @@ def test_an_older_book_changes_nothing(redis_url: str, prefix: str) -> None:
     assert (plane.version(), plane.book()) == (2, KeptBook(2, b"two"))
 
 
-def _want(rng: random.Random, number: int) -> Want:
+def _want(rng: random.Random, number: int, borns: Mapping[str, float]) -> Want:
     tenant, node = rng.choice("xyz"), rng.choice(("n1", "n2", "n3"))
     chain = [BucketLink("own", tenant), BucketLink("all")]
     if rng.random() < 0.3:
@@ -78,13 +82,16 @@ def _want(rng: random.Random, number: int) -> Want:
         rng.choice((0.0, 1.0, 25.0, 600.0)), rng.choice((0, 0, 3)), rng.choice((0, 0, 0, 8)),
         {"x": 1.0, "y": 2.0, "z": 0.5}[tenant], {"x": 0.0, "y": 5.0, "z": 0.0}[tenant], int(tenant == "z"),
         rng.choice(((), (0.0,), (1.5, 0.0, 3.0))),
+        tuple(borns.get(link.rule + link.owner, 0.0) if rng.random() < 0.8 else 1.0 for link in chain),
+        rng.choice(("", "one", "one", "two")), rng.choice((0, number, number, max(0, number - 5))),
+        max(0, number - rng.choice((0, 1, 1, 4, 20))),
     )  # fmt: skip
 
 
 def _same(told: Alloc, expected: Alloc) -> None:
     exact = ("id", "answer", "granted", "version", "rule")
     assert [getattr(told, name) for name in exact] == [getattr(expected, name) for name in exact]
-    floats = ("lifetime_s", "again_s", "limit", "burst", "share", "fallback", "spilled")
+    floats = ("lifetime_s", "again_s", "limit", "burst", "share", "fallback", "spilled", "born", "alone")
     for name in floats:
         assert getattr(told, name) == pytest.approx(getattr(expected, name)), name
     assert msgspec.structs.asdict(told).keys() == msgspec.structs.asdict(expected).keys()

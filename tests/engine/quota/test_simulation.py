@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 import msgspec
@@ -11,15 +12,15 @@ import pytest
 
 from engine.core.errors import Unavailable
 from engine.quota import allocator, standin
-from engine.quota.allocator import Allocator, BucketState
+from engine.quota.allocator import Allocator, Answered, BucketState
 from engine.quota.bucket import Bucket
 from engine.quota.held import HeldLimiter
 from engine.quota.node import QuotaNode
 from engine.quota.protocol import Alloc, BucketLink, KeptRule, Want
+from engine.quota.purse import Purse
 from engine.quota.simulation.plane import ModelPlane
 from engine.quota.simulation.world import QuotaWorld, play
-from engine.quota.standin import StandIn
-from engine.quota.terms import OnLoss
+from engine.quota.standin import StandIns
 
 SEEDS = 200
 #: Within so many a planted mistake must be found.
@@ -59,8 +60,25 @@ def test_without_faults_nobody_spends_anything_alone() -> None:
 class AnsweredAnew(Allocator):
     """A Want that is repeated is taken for another: a permit is granted twice, and what it returns comes back twice."""
 
-    def _told(self, want: Want, now: float) -> Alloc | None:
+    def _told(self, want: Want, now: float) -> Answered | None:
         return None
+
+
+class TakesLateOnes(Allocator):
+    """A Want that comes after a later one is answered, and the later one forgotten."""
+
+    def _told(self, want: Want, now: float) -> Answered | None:
+        told = super()._told(want, now)
+        return told if told is not None and told.want.id == want.id else None
+
+
+class TakesBackForOthers(Allocator):
+    """What a bucket that is no more has sold comes back to the one of its name."""
+
+    def want(self, want: Want, now: float) -> Alloc:
+        states = [self._buckets.get((link.rule, link.owner)) for link in want.chain]
+        born = tuple(now if state is None else state.born for state in states)
+        return super().want(msgspec.structs.replace(want, born=born), now)
 
 
 class ReturnedTwice(Allocator):
@@ -135,6 +153,8 @@ def of_allocator(mistaken: type[Allocator]) -> type[QuotaWorld]:
     "mistaken",
     [
         AnsweredAnew,
+        TakesLateOnes,
+        TakesBackForOthers,
         ReturnedTwice,
         RepaidForgotten,
         BeginsFull,
@@ -184,42 +204,94 @@ def alone_from_a_full_bucket(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(standin, "Bucket", full)
 
 
+def _taking(
+    monkeypatch: pytest.MonkeyPatch,
+    rates_of: Callable[[StandIns, Sequence[BucketLink], Sequence[float]], Sequence[float]],
+) -> None:
+    take = StandIns.take
+
+    def mistaken(self: StandIns, chain: Sequence[BucketLink], rates: Sequence[float], n: int, now: float) -> bool:
+        return take(self, chain, rates_of(self, chain, rates), n, now)
+
+    monkeypatch.setattr(StandIns, "take", mistaken)
+
+
 def alone_at_the_whole_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each node alone admits what all together may."""
-    spend = StandIn.spend
-
-    def whole(self: StandIn, n: int, now: float, on_loss: OnLoss, rate: float) -> bool:
-        return spend(self, n, now, on_loss, 10.0)
-
-    monkeypatch.setattr(StandIn, "spend", whole)
+    monkeypatch.setattr(StandIns, "told", lambda self, chain, rates, allowed, now: None)
+    _taking(monkeypatch, lambda self, chain, rates: [10.0] * len(rates))
 
 
 def alone_as_told_by_a_young_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """The control plane knows best how many nodes there are."""
 
-    def stand_in(self: HeldLimiter, n: int, now: float) -> bool:
-        terms, last = self._terms, self._last
-        rate = terms.fallback if last is None else last.fallback
-        may = self._without.spend(n, now, terms.on_loss, rate)
-        self._judge.stands_in(self.door, n if may else 0, terms.version)  # type: ignore[attr-defined]
-        return may
+    def told_or(self: StandIns, chain: Sequence[BucketLink], rates: Sequence[float]) -> Sequence[float]:
+        found = [self._of(link).told for link in chain]
+        return [rate if told == math.inf else told for told, rate in zip(found, rates, strict=True)]
 
-    monkeypatch.setattr("engine.quota.simulation.process.WatchedLimiter._stand_in", stand_in)
+    told = StandIns.told
+    monkeypatch.setattr(
+        StandIns,
+        "told",
+        lambda self, chain, rates, allowed, now: told(self, chain, [math.inf] * len(rates), allowed, now),
+    )
+    _taking(monkeypatch, told_or)
+
+
+def alone_for_each_limiter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each tenant has what its node may spend of a bucket that all share."""
+    stand_in = HeldLimiter._stand_in
+
+    def by_itself(self: HeldLimiter, n: int, now: float) -> bool:
+        host, own = self._host, self.__dict__.setdefault("own", StandIns())
+        kept, host.alone = host.alone, own  # type: ignore[misc]
+        try:
+            return stand_in(self, n, now)
+        finally:
+            host.alone = kept  # type: ignore[misc]
+
+    monkeypatch.setattr(HeldLimiter, "_stand_in", by_itself)
 
 
 def alone_anew_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each time that the control plane goes there is a token for it."""
-    monkeypatch.setattr(StandIn, "end", lambda self: setattr(self, "_bucket", None))
+
+    def told(
+        self: StandIns, chain: Sequence[BucketLink], rates: Sequence[float], allowed: Sequence[float], now: float
+    ) -> None:
+        self._alone.clear()
+
+    monkeypatch.setattr(StandIns, "told", told)
 
 
 def alone_and_nobody_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was spent alone is not reported."""
+    new_want = HeldLimiter._new_want
 
-    def report(self: StandIn) -> int:
-        self.spent = 0
-        return 0
+    def forgetful(self: HeldLimiter, now: float) -> Want:
+        self._spent_alone = 0
+        return new_want(self, now)
 
-    monkeypatch.setattr(StandIn, "report", report)
+    monkeypatch.setattr(HeldLimiter, "_new_want", forgetful)
+
+
+def says_it_heard_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was granted before is given back, and may be spent."""
+    new_want = HeldLimiter._new_want
+    monkeypatch.setattr(
+        HeldLimiter, "_new_want", lambda self, now: msgspec.structs.replace(new_want(self, now), heard=0)
+    )
+
+
+def returns_what_another_bucket_sold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is left is returned as if the bucket that is asked now had sold it."""
+    end_first = Purse._end_first
+
+    def end(self: Purse) -> int:
+        self._lots[0].born = self.born
+        return end_first(self)
+
+    monkeypatch.setattr(Purse, "_end_first", end)
 
 
 def nodes_take_older_rules(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,7 +301,7 @@ def nodes_take_older_rules(monkeypatch: pytest.MonkeyPatch) -> None:
         with suppress(Unavailable):
             kept = self._plane.book()
             if kept is not None and kept.version != self.version:
-                self._index = None
+                self._book = None
                 self._adopt(kept)
         original(self, now)
 
@@ -245,8 +317,11 @@ def nodes_take_older_rules(monkeypatch: pytest.MonkeyPatch) -> None:
         alone_from_a_full_bucket,
         alone_at_the_whole_limit,
         alone_as_told_by_a_young_memory,
+        alone_for_each_limiter,
         alone_anew_each_time,
         alone_and_nobody_counts,
+        says_it_heard_nothing,
+        returns_what_another_bucket_sold,
         nodes_take_older_rules,
     ],
 )

@@ -43,6 +43,8 @@ class Asked(Protocol):
 class OfEngine:
     def __init__(self, make: Callable[[], ControlPlane]) -> None:
         self._make = make
+        #: Of which bucket each answer was.
+        self._born: dict[str, tuple[float, ...]] = {}
         self.lose()
 
     def lose(self) -> None:
@@ -50,8 +52,10 @@ class OfEngine:
         self._plane.keep_rules(*Book(version=1, rules=(Rule(id="rooms", limit=LIMIT, burst=BURST),)).kept())
 
     def want(self, id_: str, asked: int, node: str = "n1", returned: int = 0, returned_of: str = "") -> Got:
-        want = Want(id_, node, "search/rooms/t", "t", (BucketLink("rooms", "t"),), asked, 0.0, returned)
+        link, born = BucketLink("rooms", "t"), self._born.get(returned_of, ())
+        want = Want(id_, node, "search/rooms/t", "t", (link,), asked, 0.0, returned, born=born)
         (alloc,) = self._plane.want([want])
+        self._born[id_] = alloc.born
         return Got(alloc.answer, alloc.granted)
 
 
@@ -124,6 +128,16 @@ def test_what_is_given_back_is_there_again_once(plane: Asked) -> None:
     first, again = (plane.want("b", 0, returned=5, returned_of="a") for _ in range(2))
     assert first == again
     assert plane.want("c", 20).granted == 5
+
+
+def test_what_was_sold_before_a_loss_does_not_come_back_after_it(plane: Asked, clock: ManualClock) -> None:
+    plane.want("a", 20)
+    plane.lose()
+    clock.advance(0.5)
+    # It is there now, and five came in since.
+    assert plane.want("b", 0, node="n2").granted == 0
+    assert plane.want("c", 20, returned=15, returned_of="a").granted <= 5
+    assert plane.want("d", 20).granted == 0
 
 
 def test_all_that_is_sold_is_what_came_in_and_the_burst(plane: Asked, clock: ManualClock) -> None:
