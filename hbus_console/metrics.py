@@ -14,7 +14,7 @@ from functools import cache
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from engine.core.fact_kinds import FactKind
+from engine.core.fact_kinds import FactCounter, FactKind
 from engine.core.fact_sinks import SinkOnTheWay
 from engine.core.facts import FactBatch
 from hbus_console.evidence.kinds import kinds
@@ -41,6 +41,9 @@ def count(facts: Iterable[FactBatch]) -> None:
         if found is None:
             continue
         declared = found.kind.counter
+        if declared.by_fields:
+            _count_by_fields(found.counter, batch, declared)
+            continue
         subject = batch.subject
         place = bounded(subject.namespace if subject else "", subject.name if subject else "", len(declared.labels))
         counter, histogram = found.counter, found.histogram
@@ -51,6 +54,14 @@ def count(facts: Iterable[FactBatch]) -> None:
             timer = found.kind.timer
             numbers = _numbers(batch, timer.field)
             _observe_all(histogram, [each for each in numbers if each] if timer.without_zeros else numbers)
+
+
+def _count_by_fields(counter: Counter, batch: FactBatch, declared: FactCounter) -> None:
+    columns = [getattr(batch.fields, label, "") for label in declared.labels]
+    texts = [column if isinstance(column, list) else [column] * batch.count for column in columns]
+    amounts = _numbers(batch, declared.adds) if declared.adds else [1] * batch.count
+    for namespace, name, amount in zip(*texts, amounts, strict=True):
+        counter.labels(*bounded(namespace, name)).inc(amount)
 
 
 def _numbers(batch: FactBatch, field: str) -> list[int]:

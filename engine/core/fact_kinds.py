@@ -31,13 +31,15 @@ class Tone(StrEnum):
 class FactCounter:
     """A Prometheus counter, ``hbus_<kind>_total``; ``says`` is its help text.
 
-    ``labels`` are what it calls the namespace of a fact's subject, and the subject's name. Each fact adds one, or what
-    its field ``adds`` holds.
+    ``labels`` are what it calls the namespace of a fact's subject, and the subject's name; or, with ``by_fields``, the
+    two fields of the facts that are its labels, where subjects are too many. Each fact adds one, or what its field
+    ``adds`` holds.
     """
 
     says: str
     labels: tuple[str, ...] = ()
     adds: str = ""
+    by_fields: bool = False
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,15 @@ _LABELS = ("resource", "limiter")
 
 
 def _used(name: str, sentence: str, tone: Tone, says: str) -> FactKind:
-    # What a minute adds up to is kept; each of these would be a row too many.
-    return FactKind(name, sentence, tone, QUIET, FactCounter(says, _LABELS, adds="amount"), booked=False)
+    # What a minute adds up to is kept; each of these would be a row too many. Tenants are too many for labels.
+    return FactKind(
+        name,
+        sentence,
+        tone,
+        QUIET,
+        FactCounter(says, ("service", "policy"), adds="amount", by_fields=True),
+        booked=False,
+    )
 
 
 KINDS = (

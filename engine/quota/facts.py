@@ -18,6 +18,8 @@ class QuotaFields(Fields, frozen=True, array_like=True, gc=False):
     service: Texts = ""
     resource: Texts = ""
     tenant: Texts = ""
+    #: The rule that is narrowest for it; empty where nothing limits.
+    policy: Texts = ""
 
 
 def limiter_subject(name: Name) -> Subject:
@@ -27,9 +29,9 @@ def limiter_subject(name: Name) -> Subject:
     return Subject("limiter", "", f"{name.service} {name.resource[:100]} {name.tenant[:100]}"[:300])
 
 
-def use_fact(kind: str, name: Name, amount: int, at_ms: int, node: str) -> FactBatch:
+def use_fact(kind: str, name: Name, amount: int, at_ms: int, node: str, *, policy: str = "") -> FactBatch:
     """So many tokens met this at a limiter since it was last told."""
-    fields = QuotaFields(amount, name.service, name.resource, name.tenant)
+    fields = QuotaFields(amount, name.service, name.resource, name.tenant, policy)
     return FactBatch(kind, at_ms, limiter_subject(name), node, fields=fields)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from engine.core.facts import FactBatch
@@ -62,10 +62,10 @@ class Uses:
         return {key: Used(*(max(0, each) for each in found)) for key, found in counts.items()}
 
 
-def facts_of(uses: dict[Key, Used], at_ms: int, node: str) -> Iterator[FactBatch]:
-    """What was drained, as facts."""
+def facts_of(uses: Mapping[Key, Used], policies: Mapping[Key, str], at_ms: int, node: str) -> Iterator[FactBatch]:
+    """What was drained, as facts; with the narrowest rule of each limiter that is held to any."""
     for key, used in uses.items():
         name = Name(*key)
         for kind, amount in zip(_KINDS, used, strict=True):
             if amount:
-                yield use_fact(kind, name, amount, at_ms, node)
+                yield use_fact(kind, name, amount, at_ms, node, policy=policies.get(key, ""))

@@ -7,6 +7,7 @@ import threading
 import time
 import urllib.request
 import uuid
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -14,14 +15,18 @@ from typing import Any
 class QuotaClient:
     """Thread-safe. ``allow(n)`` takes ``n`` tokens if they are there; it waits for an answer only where none are."""
 
-    def __init__(self, url: str, token: str, *, node: str, service: str, resource: str, timeout_s: float = 1.0) -> None:
+    def __init__(
+        self, url: str, token: str, *, node: str, service: str, resource: str, timeout_s: float = 1.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
+        self._clock = clock
         self._url, self._node, self._timeout_s = f"{url}/api/v1/quota/want", node, timeout_s
         self._headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
         self._name = {"service": service, "resource": resource}
         self._lock, self._asking = threading.Lock(), threading.Lock()
         self._permits: list[list[Any]] = []  # id, tokens left, tokens had, when it ends
         self._void: list[tuple[str, int]] = []  # unspent tokens that ended, with the id of their answer
-        self._asked_for, self._since, self._demand = 0, time.monotonic(), 1.0
+        self._asked_for, self._since, self._demand = 0, self._clock(), 1.0
         self._again_at, self._probe_at, self._pause_s, self._away = 0.0, 0.0, 0.1, False
         self._told: dict[str, Any] = {"limited": True, "on_loss": "closed", "fallback": 0.0}
         self._flight: dict[str, Any] | None = None  # a Want that may have been carried out, and when it was sent
@@ -40,7 +45,7 @@ class QuotaClient:
             return self._take(n) or (self._away and self._stand_in(n))
 
     def _take(self, n: int) -> bool:
-        while self._permits and (self._permits[0][3] <= time.monotonic() or not self._permits[0][1]):
+        while self._permits and (self._permits[0][3] <= self._clock() or not self._permits[0][1]):
             ended = self._permits.pop(0)
             if ended[1] and self._told["limited"]:
                 self._void.append((ended[0], ended[1]))
@@ -55,7 +60,7 @@ class QuotaClient:
 
     def _ask(self, n: int) -> None:
         with self._asking:  # single flight: who comes meanwhile finds what this one brings
-            now = time.monotonic()
+            now = self._clock()
             with self._lock:
                 enough = sum(each[1] for each in self._permits) >= max(n, 1) and not self._low()
                 if enough or now < (self._probe_at if self._away else self._again_at):
@@ -84,7 +89,7 @@ class QuotaClient:
         return None
 
     def _hear(self, want: dict[str, Any], told: dict[str, Any] | None) -> None:
-        now, jitter = time.monotonic(), random.uniform(0.8, 1.2)  # noqa: S311
+        now, jitter = self._clock(), random.uniform(0.8, 1.2)  # noqa: S311
         if told is None:
             self._alone_at = self._alone_at if self._away else now
             self._away, self._probe_at, self._pause_s = (
@@ -99,7 +104,7 @@ class QuotaClient:
             self._permits.append([want["id"], told["granted"], told["granted"], self._sent_at + told["lifetime_s"]])
 
     def _stand_in(self, n: int) -> bool:
-        now, rate = time.monotonic(), self._told["fallback"] or 0.0
+        now, rate = self._clock(), self._told["fallback"] or 0.0
         self._alone, self._alone_at = min(max(1.0, rate), self._alone + (now - self._alone_at) * rate), now
         if self._told["on_loss"] == "closed" or (self._told["on_loss"] == "fallback" and self._alone < n):
             return False

@@ -86,8 +86,12 @@ class QuotaDoor:
         uses = self._uses.drain()
         # Once more after the last: its rates fall.
         self._busy = bool(uses)
-        self._facts.emit(list(facts_of(uses, now_ms, self._name)))
-        keep_report(self._name, now_ms, report_of(self.node.version, self._away_ms, self.node.statuses(), uses, over_s))
+        statuses = self.node.statuses()
+        policies = {
+            (name.service, name.resource, name.tenant): status.rule for name, status in statuses if not name.shadow
+        }
+        self._facts.emit(list(facts_of(uses, policies, now_ms, self._name)))
+        keep_report(self._name, now_ms, report_of(self.node.version, self._away_ms, statuses, uses, over_s))
 
     def _changed(self, away: bool) -> None:
         now_ms = self._clock.now_ms()

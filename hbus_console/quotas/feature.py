@@ -42,7 +42,11 @@ FEATURE = Feature(
     concerns=("hbus_console.quotas.concerns:concerns",),
     search=("hbus_console.quotas.finding:find",),
     live=("hbus_console.quotas.live:cells",),
-    duties=("hbus_console.quotas.keeping:book_keeper", "hbus_console.quotas.retention:quota_retention"),
+    duties=(
+        "hbus_console.quotas.keeping:book_keeper",
+        "hbus_console.quotas.keeping:node_counter",
+        "hbus_console.quotas.retention:quota_retention",
+    ),
     audit_words={
         "quota.create": "created",
         "quota.change": "changed",

@@ -1,10 +1,12 @@
-"""Keeps the control plane supplied with the newest book, and makes one when an override begins or ends."""
+"""Keeps the control plane supplied with the newest book, makes one when an override is due, and counts nodes."""
 
 from __future__ import annotations
 
-from engine.core.clock import Clock
+from engine.core.clock import Clock, SystemClock
 from engine.quota.plane import ControlPlane
+from hbus_console.quotas.metrics import show_nodes
 from hbus_console.quotas.services.books import keep_up
+from hbus_console.quotas.standing import nodes_now
 from hbus_console.wiring import quota
 
 
@@ -26,3 +28,21 @@ class BookKeeper:
 def book_keeper() -> BookKeeper:
     """The duty of the keeper."""
     return BookKeeper(quota.control_plane())
+
+
+class NodeCounter:
+    """A duty: sets the gauges of nodes and limiters from what nodes told last. Raises what a database does."""
+
+    name = "quota-nodes"
+    interval_s = 5.0
+
+    def __init__(self, *, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+
+    def tick(self) -> None:
+        show_nodes(nodes_now(self._clock.now_ms()))
+
+
+def node_counter() -> NodeCounter:
+    """The duty of the keeper."""
+    return NodeCounter()

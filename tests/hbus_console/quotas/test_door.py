@@ -7,16 +7,19 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
+from prometheus_client import REGISTRY
 
 from engine.core.clock import ManualClock
 from engine.core.facts import MemoryFacts
 from engine.quota import Source
 from engine.quota.plane import ControlPlane
 from engine.quota.planes.memory import MemoryControlPlane
+from hbus_console import metrics
 from hbus_console.evidence.booking import Booking
 from hbus_console.quotas.door import IDLE_S, TELL_S, QuotaDoor
+from hbus_console.quotas.keeping import NodeCounter
 from hbus_console.quotas.models import QuotaUse
-from hbus_console.quotas.reports import read_reports
+from hbus_console.quotas.reports import LimiterReport, NodeReport, keep_report, read_reports
 from hbus_console.quotas.services.books import give, newest_book
 from tests.hbus_console.quotas.conftest import MakePolicy
 
@@ -76,6 +79,49 @@ def test_what_is_over_the_limit_is_refused_with_the_time_to_come_again(
     (limiter,) = report.limiters
     assert (limiter.tenant, limiter.source, limiter.limit, limiter.burst) == ("ada", Source.PERMIT, 2, 5)
     assert limiter.refused_s > 0
+
+
+def test_tokens_are_counted_by_service_and_policy_and_never_by_tenant(
+    make_policy: MakePolicy, plane: ControlPlane, facts: MemoryFacts
+) -> None:
+    make_policy("meter", 2, 5, service="metered")
+    _in_force(plane)
+    door = QuotaDoor("here", plane, facts)
+    door.node.start()
+    for number in range(3):
+        for _ in range(6):
+            door.gate.admit("metered", "rooms", f"t{number}")
+    door.gate.admit("free", "rooms", "t0")
+    door.tell()
+    door.close()
+    before = len(metrics._labels_seen)
+    metrics.count(facts.batches)
+
+    def counted(what: str, service: str, policy: str) -> float | None:
+        return REGISTRY.get_sample_value(f"hbus_quota_{what}_total", {"service": service, "policy": policy})
+
+    assert (counted("admitted", "metered", "meter"), counted("refused", "metered", "meter")) == (15, 3)
+    assert counted("admitted", "free", "") == 1
+    assert len(metrics._labels_seen) - before == 2
+
+
+def test_nodes_and_limiters_are_counted_by_how_they_stand(
+    make_policy: MakePolicy, plane: ControlPlane, facts: MemoryFacts
+) -> None:
+    make_policy("narrow", 2, 5)
+    _in_force(plane)
+    clock = ManualClock()
+    for name, away, at_ms in (("one", False, 0), ("two", True, 0), ("three", True, -60_000)):
+        limiter = LimiterReport("api", "topics", "ada", Source.FALLBACK if away else Source.PERMIT, 1.0, 2.0, 5.0, 1)
+        now_ms = clock.now_ms() + at_ms
+        keep_report(name, now_ms, NodeReport(1, now_ms - 5_000 if away else 0, (limiter,)))
+    NodeCounter(clock=clock).tick()
+
+    def told(gauge: str, **labels: str) -> float | None:
+        return REGISTRY.get_sample_value(f"hbus_quota_{gauge}", labels)
+
+    assert [told("nodes", state=state) for state in ("reached", "cut_off", "silent")] == [1, 1, 1]
+    assert [told("limiters", source=source) for source in ("permit", "fallback", "open")] == [1, 1, 0]
 
 
 def test_a_shadow_refuses_nothing_and_is_counted(
