@@ -229,7 +229,7 @@ def test_whatever_befalls_eight_nodes_they_admit_no_more_than_the_bound(nodes: N
     since = nodes.now()
     pause(PHASE_S)
     ratio = judged("half cut off for long", since, NODES // 2)
-    assert ratio == pytest.approx(1 + SHARE / 2, abs=0.08)
+    assert ratio > 1.02, "the others reach the limit, and those that are cut off go on beside them"
     alone = sum(nodes.admitted(since, nodes.now(), range(NODES // 2)))
     lines.append(f"  of these the cut-off half admitted {alone:,}, each request in ten of a tenant never seen before")
     for wall in nodes.walls:
