@@ -14,7 +14,7 @@ from django.conf import settings
 
 from engine.core.errors import ConfigurationError, Unavailable
 from hbus_console import remembered
-from hbus_console.nodes.living import nodes
+from hbus_console.cluster.services import nodes
 from hbus_console.state import ROOT
 from hbus_console.supervisor import state
 from hbus_console.wiring import store

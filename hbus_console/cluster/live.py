@@ -1,4 +1,5 @@
-"""What moves: ``nodes`` with every heartbeat, ``roles`` with how the roles stand, ``store`` as it goes and comes back.
+"""What moves: ``nodes`` with every heartbeat, ``alive`` as somebody falls silent or is back, ``roles`` with how the
+roles stand, ``store`` as it goes and comes back.
 
 Nothing is as a reload would show it while the store is away: each look at it may find it back.
 """
@@ -17,5 +18,6 @@ def cells(now_ms: int, scopes: tuple[str, ...]) -> LiveCells:
     found, error = ([], store.error) if store.error else once_a_poll(services.living)
     roles = services.roles(found, store, once_a_poll(probes.database_states), scopes)
     stamps = tuple((node.name, node.silent, node.stamp_ms) for node in found)
-    marks = {"nodes": (stamps, error), "roles": tuple(roles), "store": bool(store.error)}
+    alive = frozenset(node.name for node in found if not node.silent)
+    marks = {"nodes": (stamps, error), "alive": (alive, error), "roles": tuple(roles), "store": bool(store.error)}
     return LiveCells(stale=store.away if store.error else "", marks=marks)

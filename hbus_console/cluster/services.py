@@ -174,11 +174,19 @@ def said(error: str, scopes: Sequence[str]) -> str:
     return error if GLOBAL in scopes or not error else UNSAID
 
 
+def nodes(clock: Clock | None = None) -> list[Node]:
+    """The nodes, as every page, alert and act has them: silent is what has not told for too long, and what died on this
+    machine from then on. Raises ``redis.RedisError`` and ``ConfigurationError``.
+    """
+    return status.without_the_dead(
+        settings.STATE, read_nodes(probes.client(), settings.HBUS_PREFIX, clock or SystemClock())
+    )
+
+
 def living(clock: Clock | None = None) -> tuple[list[Node], str]:
-    """The nodes, or none and why they could not be read. What died on this machine is silent from then on."""
+    """Likewise, or none and why they could not be read."""
     try:
-        stamped = read_nodes(probes.client(), settings.HBUS_PREFIX, clock or SystemClock())
-        return status.without_the_dead(settings.STATE, stamped), ""
+        return nodes(clock), ""
     except (redis.RedisError, ConfigurationError) as error:
         return [], words_of(error) or class_of(error)
 

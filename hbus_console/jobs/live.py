@@ -1,7 +1,7 @@
 """What moves: marks of the jobs whose runs or settings changed lately, or whose workers lost a lease, of ``runs``,
 ``jobs`` and the limits of ``tags`` as families, and of the logs that grow (``log:RUN``). Beside them what bears no time
 of its change: ``followers``, who runs after whom, and ``calendars``; and ``tags`` again, for they count the runs of all
-jobs.
+jobs. ``soon`` changes with every minute: how long it is until a slot is said to the minute.
 
 A page of many jobs shows ``job``, which is any of them: that one was deleted, the audit log's marks tell.
 """
@@ -143,4 +143,5 @@ def kept(now_ms: int, scopes: tuple[str, ...]) -> LiveCells:
     changed = JobRun.objects.order_by("-changed_us").values_list("job", "changed_us")
     latest = changed[: 1 if GLOBAL in scopes else LATEST]
     newest = next((at_us for job, at_us in latest if _sees(scopes, job)), None)
-    return LiveCells(marks={"followers": tuple(followers.values()), "calendars": calendars, "tags": newest})
+    marks = {"followers": tuple(followers.values()), "calendars": calendars, "tags": newest, "soon": now_ms // 60_000}
+    return LiveCells(marks=marks)

@@ -6,15 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import redis
 from django.db.models import Count, Q
 
-from engine.core.errors import ConfigurationError
 from hbus_console.access.permissions import Actor, visible_scopes
 from hbus_console.access.scopes import namespace_q
 from hbus_console.cluster import probes
+from hbus_console.cluster.services import living
 from hbus_console.deadletters.models import DeadLetter
-from hbus_console.nodes.living import nodes
 from hbus_console.nodes.stamps import Node
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services.breaker import open_breakers
@@ -199,13 +197,13 @@ def served() -> frozenset[tuple[str, str]] | None:
     """Topic and group of what some consumer takes messages for; ``None`` while nobody can tell."""
     if probes.obstacle():
         return None
-    try:
-        hosts = [node for node in nodes() if node.role == "consumer"]
-    except (redis.RedisError, ConfigurationError):
+    found, error = living()
+    if error:
         return None
     return frozenset(
         (str(status.get("topic")), str(status.get("group")))
-        for node in hosts
+        for node in found
+        if node.role == "consumer"
         for status in node.detail.get("consumers", ())
         if takes(node, status)
     )

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import redis
 from django.conf import settings
 
 from engine.bus.breaker_board import Standing
@@ -16,12 +15,11 @@ from engine.bus.consumer_names import NamesConsumers
 from engine.bus.errors import UNANSWERED, GroupLost
 from engine.bus.partitions import Owned
 from engine.bus.transport import Lag
-from engine.core.errors import ConfigurationError
 from hbus_console.access.permissions import Actor
 from hbus_console.cluster import probes
+from hbus_console.cluster.services import living
 from hbus_console.deadletters.telling import CauseTally, Telling
 from hbus_console.messages.models import FAILED, LedgerEvent
-from hbus_console.nodes.living import nodes
 from hbus_console.nodes.stamps import Node
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.order_page import partitions
@@ -249,10 +247,7 @@ def _as_sampled(topic: str, group: str, lag: Lag, now_ms: int) -> flow.LagNow:
 
 def _consumers(topic: str, group: str) -> tuple[list[ConsumerLine], list[tuple[str, str]]]:
     """Who runs it, and who hosts consumers but does not run this one, with the reason."""
-    try:
-        hosts = [node for node in nodes() if node.role == "consumer"]
-    except (redis.RedisError, ConfigurationError):
-        return [], []
+    hosts = [node for node in living()[0] if node.role == "consumer"]
     lines = [
         ConsumerLine(node, status)
         for node in hosts

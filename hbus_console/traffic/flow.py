@@ -25,7 +25,8 @@ BUCKET_MS = FlowSample.BUCKET_S * 1000
 ROLLUP_MS = FlowRollup.BUCKET_S * 1000
 #: Longer spans are read from the roll-up.
 LONG_MS = 6 * 3_600_000
-#: Rates are the mean over this many of the last complete buckets.
+#: Rates are a mean over this many of the last complete buckets, in which the newest weighs most: with equal weights
+#: what came in one bucket would stand as a rate for half a minute after nothing comes any more.
 RATE_BUCKETS = 3
 #: A chart has at most so many points.
 POINTS = 240
@@ -35,6 +36,10 @@ LAG_MEMORY_MS = 60_000
 _COUNTS = ("published", "deduplicated", "settled", "settled_first", "retried", "dead", "expired", "duration_us")
 #: A row's time in handlers is whatever its facts said, and many such rows run over 64 bits.
 _SUMS = {f"sum_{name}": mass(name) if name == "duration_us" else Sum(name) for name in _COUNTS}
+#: What is told as a rate of its own.
+_RATES = ("published", "settled", "retried", "dead", "deduplicated", "expired")
+#: The weights of all buckets, times the seconds that each lasts.
+_WEIGHTS = RATE_BUCKETS * (RATE_BUCKETS + 1) // 2 * FlowSample.BUCKET_S
 #: The columns of a lag sample in the order of :class:`LagNow`.
 _LAG = ("topic", "subscription", "at_ms", "waiting", "in_flight", "retrying", "oldest_ms", "parked")
 
@@ -72,7 +77,7 @@ class Attempts:
 
 @dataclass(frozen=True)
 class FlowNow:
-    """The rates of the last half minute: in all, by topic, and by (topic, subscription)."""
+    """The rates of the last half minute, see :func:`rates`: in all, by topic, and by (topic, subscription)."""
 
     total: Rates
     topics: dict[str, Rates]
@@ -147,25 +152,30 @@ class LagSeries:
 
 
 def rates(now_ms: int, scopes: Sequence[str]) -> FlowNow:
-    """Mean rates of the last :data:`RATE_BUCKETS` complete buckets before ``now_ms``."""
+    """Rates of the last :data:`RATE_BUCKETS` complete buckets before ``now_ms``: each weighs one more than the one
+    before it, so that a rate falls with every bucket in which nothing comes. Shares and times are of all three alike.
+    """
     end_ms = now_ms - now_ms % BUCKET_MS
     start_ms = end_ms - RATE_BUCKETS * BUCKET_MS
-    rows = _samples(start_ms, end_ms, scopes).values_list("topic", "subscription").annotate(**_SUMS)
-    seconds = RATE_BUCKETS * FlowSample.BUCKET_S
-    total = dict.fromkeys(_COUNTS, 0)
+    # Of the oldest bucket 1, of the next 2, and so on.
+    weight = (F("bucket_ms") - (start_ms - BUCKET_MS)) / BUCKET_MS
+    weighed = {f"weighed_{name}": Sum(F(name) * weight) for name in _RATES}
+    rows = _samples(start_ms, end_ms, scopes).values_list("topic", "subscription").annotate(**_SUMS, **weighed)
+    columns = (*_COUNTS, *weighed)
+    total = dict.fromkeys(columns, 0)
     topics: dict[str, dict[str, int]] = {}
     subscriptions: dict[tuple[str, str], Rates] = {}
     for name_of_topic, group, *sums in rows:
-        counts = dict(zip(_COUNTS, sums, strict=True))
-        topic = topics.setdefault(name_of_topic, dict.fromkeys(_COUNTS, 0))
+        counts = dict(zip(columns, sums, strict=True))
+        topic = topics.setdefault(name_of_topic, dict.fromkeys(columns, 0))
         for name, count in counts.items():
             topic[name] += count
             total[name] += count
         if group:
-            subscriptions[name_of_topic, group] = _rates(counts, seconds)
+            subscriptions[name_of_topic, group] = _rates(counts)
     return FlowNow(
-        total=_rates(total, seconds),
-        topics={name: _rates(counts, seconds) for name, counts in topics.items()},
+        total=_rates(total),
+        topics={name: _rates(counts) for name, counts in topics.items()},
         subscriptions=subscriptions,
     )
 
@@ -331,15 +341,10 @@ def first_share(settled: int, first: int, retried: int, dead: int) -> float | No
     return first / max(settled + dead, first + bool(retried)) if settled else None
 
 
-def _rates(counts: dict[str, int], seconds: int) -> Rates:
+def _rates(counts: dict[str, int]) -> Rates:
     settled = counts["settled"]
     return Rates(
-        published=counts["published"] / seconds,
-        settled=settled / seconds,
-        retried=counts["retried"] / seconds,
-        dead=counts["dead"] / seconds,
-        deduplicated=counts["deduplicated"] / seconds,
-        expired=counts["expired"] / seconds,
+        **{name: counts[f"weighed_{name}"] / _WEIGHTS for name in _RATES},
         first_attempt=first_share(settled, counts["settled_first"], counts["retried"], counts["dead"]),
         handler_us=int(counts["duration_us"] / settled) if settled else None,
     )

@@ -319,6 +319,33 @@ def test_a_page_that_hung_once_is_read_again_soon(console: Console, new_page: Ca
     asked(page, held, 3).continue_()
 
 
+def test_a_page_that_takes_long_is_read_at_once_when_somebody_falls_silent(
+    console: Console, new_page: Callable[..., Watched]
+) -> None:
+    page = new_page().page
+    page.add_init_script(HEAR_THE_TEST)
+    page.clock.install()
+    page.goto(f"{console.url}/subscriptions/")
+    held: list[Route] = []
+    page.route("**/subscriptions/", lambda route: held.append(route))  # noqa: PLW0108 - a builtin takes no mark
+    page.clock.pause_at(datetime.now() + timedelta(hours=1))  # noqa: DTZ005 - the clock of the browser
+    page.evaluate("document.body.addEventListener('hbus:refreshed', () => { document.body.dataset.read = ''; })")
+    # The first began before the clock leapt.
+    asked(page, held).continue_()
+    expect(page.locator("body[data-read]")).to_have_count(1)
+    for _ in range(3):
+        page.evaluate("delete document.body.dataset.read")
+        slow = asked(page, held)
+        page.clock.run_for(1_400)
+        slow.continue_()
+        expect(page.locator("body[data-read]")).to_have_count(1)
+    tell(page, ["roles"])
+    page.clock.run_for(3_000)
+    assert not held, "a tenth of the time is enough for that"
+    tell(page, ["alive"])
+    asked(page, held, 3).continue_()
+
+
 def hear(page: Page, at_ms: int, of_ms: int, figure: str) -> None:
     """The stream tells of a look that began at ``of_ms`` and had ended at ``at_ms``."""
     standing = {"texts": {"published": figure}, "stale": "", "changed": [], "of": of_ms}

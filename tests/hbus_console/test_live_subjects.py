@@ -19,7 +19,6 @@ from engine.cron.slots.store import SlotStore
 from hbus_console.accounts.models import User
 from hbus_console.cluster import services
 from hbus_console.jobs.models import JobRun
-from hbus_console.nodes import living
 from tests.hbus_console.access_table import TABLE
 from tests.hbus_console.access_world import World, inside, person
 from tests.hbus_console.test_access_matrix import KNOWN
@@ -96,7 +95,6 @@ EXCEPT = {
 IN_THE_STORE = (
     ("leases of runs", SlotStore, "leases"),
     ("nodes", services, "read_nodes"),
-    ("nodes", living, "read_nodes"),
 )
 _SHOWS = re.compile(r'data-shows="([^"]*)"')
 _READ = re.compile(r'\b(?:FROM|JOIN) "(\w+)"')

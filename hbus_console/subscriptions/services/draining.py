@@ -17,7 +17,7 @@ from engine.core.errors import Unavailable
 from hbus_console import checks
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import Actor, require
-from hbus_console.nodes.living import nodes
+from hbus_console.cluster.services import nodes
 from hbus_console.subscriptions.feature import SUBSCRIPTION_OPERATE
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services import lookup

@@ -25,6 +25,9 @@
   const HUNG_MS = 500;
   // Changes when the store goes away or comes back.
   const STORE = "store";
+  // Changes when a process falls silent or is back: a page that tells of any is read at once, however long that takes.
+  const ALIVE = "alive";
+  const TELLS_OF_IT = ["roles", "nodes"];
   // Each look of the server is told, every two seconds where it has time: after so long without one nobody looks, whether
   // the stream is open or not. More than the 15 seconds in which the server lets a sign of life wait.
   const SILENT_MS = 20_000;
@@ -198,6 +201,7 @@
   // that, whatever it is about.
   let readAt = 0;
   let doubted = 0;
+  let hurried = false;
   // When the newest look was heard of, by the clock that does not leap and by the one on the wall.
   let heard = performance.now();
   let heardAt = Date.now();
@@ -225,7 +229,7 @@
 
   async function refresh() {
     busy = true;
-    due = false;
+    due = hurried = false;
     later = 0;
     looked = performance.now();
     const begun = looked;
@@ -270,7 +274,7 @@
     if (!shows.length || busy || leaving || document.hidden) return;
     const since = performance.now() - looked;
     // What it took while the store was away is not what it takes.
-    const share = doubted > readAt ? 0 : took * SHARE;
+    const share = doubted > readAt || hurried ? 0 : took * SHARE;
     if (since >= Math.min(MOST_MS, Math.max(due ? LEAST_MS : MOST_MS, share))) refresh();
   }
 
@@ -310,6 +314,7 @@
         due = true;
         doubted = performance.now() + REMEMBERED_MS;
       }
+      if (data.standing.changed.includes(ALIVE) && TELLS_OF_IT.some((name) => shows.includes(name))) due = hurried = true;
       if (data.standing.changed.some(concerns)) {
         due = true;
         unmet ||= performance.now();

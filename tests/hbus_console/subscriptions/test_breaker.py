@@ -184,7 +184,7 @@ def test_a_hung_handler_is_told_with_the_place_where_it_hangs(
               "handled": 0, "failed": 0, "loop_age_s": 0.1, "last_error": "store away",
               "last_error_ms": 1_790_000_000_000, "recovered_ms": 1_790_000_001_000}  # fmt: skip
     node = Node("h:consumer:0", "consumer", "0", "h", 1, 0, 0, False, {"consumers": [json.loads(json.dumps(status))]})
-    monkeypatch.setattr(subscription_page, "nodes", lambda: [node])
+    monkeypatch.setattr(subscription_page, "living", lambda: ([node], ""))
     page = page_of(signed_in())
     assert "A handler does not return." in page
     assert "5 m 12 s" in page

@@ -9,6 +9,7 @@ from engine.core.clock import ManualClock
 from hbus_console.alerts.evaluation import AlertEvaluator
 from hbus_console.alerts.kinds import kinds
 from hbus_console.alerts.models import Alert
+from hbus_console.cluster import probes
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.wiring import store
 from tests.hbus_console.alerts.conftest import Watch, rule
@@ -64,15 +65,20 @@ def test_a_pause_is_not_counted(watch: Watch) -> None:
     assert watch.go(None) == ["resolved"]
 
 
-def test_while_the_store_cannot_be_asked_nothing_begins_and_nothing_ends(watch: Watch, settings: Settings) -> None:
+def test_while_the_store_cannot_be_asked_nothing_begins_and_nothing_ends(
+    watch: Watch, settings: Settings, request: pytest.FixtureRequest
+) -> None:
+    def ask(address: str) -> None:
+        store.close()
+        probes.client.cache_clear()
+        settings.REDIS_URL = address
+
+    request.addfinalizer(probes.client.cache_clear)
     address = settings.REDIS_URL
-    store.close()
-    settings.REDIS_URL = "redis://127.0.0.1:1/0"
+    ask("redis://127.0.0.1:1/0")
     assert watch.go(None, rounds=20) == []
-    store.close()
-    settings.REDIS_URL = address
+    ask(address)
     assert watch.go(None, rounds=7) == ["firing"]
-    store.close()
-    settings.REDIS_URL = "redis://127.0.0.1:1/0"
+    ask("redis://127.0.0.1:1/0")
     assert watch.go(None, rounds=20) == ["firing"]
     assert Alert.objects.get().value == 60

@@ -51,16 +51,19 @@ def lag(topic: str, subscription: str, at_ms: int, waiting: int | None, oldest_m
     )
 
 
-def test_rates_are_the_mean_of_the_last_complete_buckets() -> None:
-    sample("booking.created", published=300)
-    sample("booking.created", "billing", settled=60, settled_first=57, retried=3, duration_us=120_000)
+def test_rates_are_a_mean_of_the_last_complete_buckets_in_which_the_newest_weighs_most() -> None:
+    for number, published in enumerate((120, 60, 240)):
+        sample("booking.created", bucket_ms=LAST - number * BUCKET, published=published)
+    for number in range(3):
+        counts = {"settled": 20, "settled_first": 19, "retried": 1, "duration_us": 40_000}
+        sample("booking.created", "billing", bucket_ms=LAST - number * BUCKET, **counts)
     # The running bucket is incomplete and one from long ago is over: neither counts.
     sample("booking.created", bucket_ms=LAST + BUCKET, published=9_999)
     sample("booking.created", bucket_ms=LAST - 10 * BUCKET, published=9_999)
 
     now = flow.rates(NOW, ["*"])
 
-    assert now.total.published == 10.0
+    assert now.total.published == (3 * 120 + 2 * 60 + 240) / 6 / 10
     assert now.topics["booking.created"].settled == 2.0
     billing = now.subscriptions["booking.created", "billing"]
     assert billing.retried == pytest.approx(0.1)

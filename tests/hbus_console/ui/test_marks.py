@@ -53,7 +53,7 @@ def changed(now_ms: int) -> Changed:
         look(1, now_ms)
         act()
         look(2, now_ms + after_ms)
-        return [name for name in told.since(1, scopes) if name not in ("nodes", "roles", "store")]
+        return [name for name in told.since(1, scopes) if name not in ("alive", "nodes", "roles", "soon", "store")]
 
     return find
 

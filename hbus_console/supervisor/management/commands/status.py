@@ -14,9 +14,9 @@ from django.core.management.base import BaseCommand, CommandParser
 from engine.core.clock import SystemClock
 from engine.core.errors import ConfigurationError
 from hbus_console.command_needs import typed
-from hbus_console.nodes.living import nodes
-from hbus_console.nodes.stamps import Node
+from hbus_console.nodes.stamps import Node, read_nodes
 from hbus_console.supervisor.status import ProcessLine, Status, collect
+from hbus_console.wiring import store
 
 _COLUMNS = ("role", "pid", "state", "uptime", "restarts", "memory", "clock", "address", "last error")
 
@@ -41,7 +41,7 @@ class Command(BaseCommand):
 def _stamped() -> list[Node]:
     """The nodes the store knows of; none when it does not answer, which the store's own line then tells."""
     try:
-        return nodes()
+        return read_nodes(store.client(), settings.HBUS_PREFIX, SystemClock())
     except (redis.RedisError, ConfigurationError):
         return []
 
