@@ -16,6 +16,7 @@ from hbus_console.alerts.standing import AlertRow
 from hbus_console.messages.models import LedgerMessage
 from hbus_console.messages.search import Outcome
 from hbus_console.messages.views import MessageRow
+from hbus_console.ui.formats import breakable
 
 STYLES = [
     *(Path(ui.__path__[0]) / "assets" / name for name in ("tokens.css", "tables.css", "hbus.css")),
@@ -103,11 +104,15 @@ def test_a_breadcrumb_is_cut_nowhere_with_names_of_the_usual_length(browser: Bro
         '<header class="bar"><nav class="crumbs"><ol><li class="faint">Bus</li>'
         f'{crumbs}<li aria-current="page">{names[-1]}</li></ol></nav>{field}'
         f'<button class="button">{range_}</button>'
-        '<span class="live"><span class="dot"></span><span class="live-word">Live</span></span></header>'
+        '<span class="live" data-state="live"><span class="dot"></span><span class="live-word">Live</span></span>'
+        "</header>"
     )
     show(page, width, bar)
     assert page.evaluate(CUT) == [], width
     assert page.locator(".crumbs li:visible").last.inner_text() == "Order"
+    # A dot alone says nothing to who does not see its colour, or does not know it.
+    expect(page.locator(".live-word")).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
     page.close()
 
 
@@ -139,10 +144,11 @@ def test_an_alert_fits_in_every_width_and_breaks_no_name_where_there_is_room(bro
 def test_a_long_cause_is_cut_after_a_few_lines_and_pushes_nothing_out(browser: Browser) -> None:
     page = browser.new_page()
     cause = "com.example.partners.catalogue.synchronisation.UnknownRoomCodeException: the room is not known " * 3
+    topic = breakable("reservations.booking.cancelled")
     link = f'<a href="#"><svg width="14" height="14"></svg> <span class="said">{cause}</span></a>'
     cells = (
         f'<th scope="row" class="cause">{link}<span class="mono faint hide-medium">7c1f9a</span></th>'
-        '<td class="hide-narrow where">partner-sync <span class="muted">on booking.cancelled</span></td>'
+        f'<td class="hide-narrow where">partner-sync <span class="muted">on {topic}</span></td>'
         '<td class="hide-narrow"><span class="owner">DI Distribution</span></td>'
         '<td class="hide-narrow"><svg width="80" height="20"></svg></td>'
         '<td class="num">7</td><td class="num nowrap">08:02</td>'
@@ -158,3 +164,6 @@ def test_a_long_cause_is_cut_after_a_few_lines_and_pushes_nothing_out(browser: B
             assert said is not None
             assert said["width"] > 100, f"{width}, {lines}"
             assert said["height"] <= lines * 24, f"{width}, {lines}"
+            if width > 390:
+                cut = page.locator(".where").evaluate("it => it.scrollWidth - it.clientWidth")
+                assert cut <= 0, f"{width}, {lines}: the topic is cut"

@@ -197,6 +197,36 @@ def test_a_row_that_is_gone_is_struck_and_the_page_claims_no_more_than_is_true(
     assert page.locator("tbody tr[data-gone]").count() == 1
 
 
+def test_a_count_says_of_when_it_is_and_what_stands_around_the_same_rows_follows(
+    console: Console, new_page: Callable[..., Watched]
+) -> None:
+    page = new_page().page
+    page.clock.install()
+    page.goto(f"{console.url}/messages/")
+    looked_at = 0
+
+    def answer(route: Route) -> None:
+        nonlocal looked_at
+        looked_at += 1
+        fetched = route.fetch()
+        body = fetched.text().replace(", newest first", f", newest first · {looked_at} looked at")
+        route.fulfill(response=fetched, body=body)
+
+    page.route("**/messages/", answer)
+    for number in (1, 2):
+        page.clock.run_for(16_000)
+        expect(page.locator(".pager")).to_contain_text(f"{number} looked at", timeout=60_000)
+    page.unroute("**/messages/", answer)
+    rewritten(page, "/messages/", lambda rows: rows[1:])
+    counted = page.locator(".as-of [data-counted]")
+    page.clock.run_for(16_000)
+    expect(counted).to_contain_text("Counted at", timeout=60_000)
+    first = counted.inner_text()
+    page.clock.run_for(16_000)
+    expect(counted).not_to_have_text(first, timeout=60_000)
+    expect(page.locator(".as-of")).to_contain_text("It has changed")
+
+
 def test_a_list_of_which_nothing_is_left_shows_that(console: Console, new_page: Callable[..., Watched]) -> None:
     page = new_page().open("/messages/")
     assert page.locator("tbody tr").count() > 3

@@ -38,6 +38,8 @@
   const standing = { connected: false, begun: false, stale: "", trouble: "", gone: false };
   const clock = new Intl.DateTimeFormat("en-GB", { timeZone: document.documentElement.dataset.zone || "UTC", timeStyle: "medium" });
   let from = Date.now();
+  // When the reading began that is put in place.
+  let asked = from;
   const whole = () => page.querySelector(".as-of")
     ? "This page is what a reload would show, but for what says from when it is."
     : `This page is what a reload would show; ages are at most ${MOST_MS / 1_000} seconds old.`;
@@ -146,19 +148,29 @@
       place.prepend(line);
     }
     const said = words.replace("{from}", line.dataset.from);
-    if (line.dataset.said === link + said) return;
+    if (line.dataset.said === link + said) return line;
     line.dataset.said = link + said;
     line.replaceChildren(said);
-    if (!link) return;
+    if (!link) return line;
     const anchor = document.createElement("a");
     anchor.href = location.pathname + location.search;
     anchor.textContent = link;
     line.prepend(anchor, " ");
+    return line;
+  }
+  // A count that does not change must not look as if nobody counted. Read aloud is what changed, not this.
+  function counted(line) {
+    const at = line.querySelector(":scope > [data-counted]") ?? document.createElement("span");
+    at.dataset.counted = "";
+    at.setAttribute("aria-hidden", "true");
+    at.textContent = ` Counted at ${clock.format(asked)}.`;
+    line.append(at);
   }
   const kept = (place) => place.matches(".sheet, .panel, form, dialog") && note(place, "As of {from}. It follows when you are done here.");
 
   // ---- lists that are being read --------------------------------------------------------------
-  const rowsOf = (list) => new Map([...named(all("tbody > tr, ul.rows > li", list))].filter(([, row]) => row));
+  const ROWS = "tbody > tr, ul.rows > li";
+  const rowsOf = (list) => new Map([...named(all(ROWS, list))].filter(([, row]) => row));
   /** Rows that both have are brought up to date; what is new is counted and not put in. */
   function still(old, fresh, node) {
     const [here, there] = [rowsOf(old), rowsOf(fresh)];
@@ -172,9 +184,13 @@
     const unseen = [...there.keys()].filter((name) => !here.has(name)).length;
     const gone = [...here.keys()].filter((name) => !there.has(name)).length;
     const count = old.dataset.count ? Math.max(more, unseen) : unseen;
-    if (count > 0) note(old, "The list is of {from}.", `${count}${unseen === there.size ? " or more" : ""} new`);
-    else if (gone || more) note(old, "The list is of {from}.", "It has changed");
-    else old.querySelector(":scope > .as-of")?.remove();
+    if (count > 0) counted(note(old, "The list is of {from}.", `${count}${unseen === there.size ? " or more" : ""} new`));
+    else if (gone || more) counted(note(old, "The list is of {from}.", "It has changed"));
+    else {
+      old.querySelector(":scope > .as-of")?.remove();
+      // The same rows in their places: what stands around them, such as how many were looked at, follows too.
+      return String([...here.keys()]) !== String([...there.keys()]) || all(ROWS, old).length !== all(ROWS, fresh).length;
+    }
     return true;
   }
 
@@ -233,7 +249,7 @@
     later = 0;
     looked = performance.now();
     const begun = looked;
-    const asked = Date.now();
+    asked = Date.now();
     const wanted = shows;
     // Meanwhile a form may have been answered: what it shows is newer, and stands nowhere else.
     const past = () => leaving || shows !== wanted;
