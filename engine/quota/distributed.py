@@ -110,7 +110,7 @@ class DistributedLimiter(HeldLimiter):
         if n < 0:
             raise BadInput(f"{n} tokens cannot be given back.", remedy="Give back 0 or more.", field="n")
         with self._lock:
-            if self._asleep and not self._closed:
+            if self._asleep and not self.closed:
                 self._wake()
             if self._terms.chain:
                 self._void(n)
@@ -119,7 +119,7 @@ class DistributedLimiter(HeldLimiter):
 
     def close(self) -> None:
         with self._lock:
-            self._closed = True
+            self.closed = True
             self._wanted, self._line.owed = False, 0
             if self._terms.chain:
                 self._purse.empty()

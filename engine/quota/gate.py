@@ -36,6 +36,11 @@ class LimiterSource(Protocol):
         """Whether any rule only counts."""
         ...
 
+    @property
+    def seats(self) -> bool:
+        """Whether any rule says how many may be at work at once."""
+        ...
+
 
 class Admission(NamedTuple):
     """What became of one who asked."""
@@ -65,16 +70,14 @@ class QuotaGate:
     ) -> None:
         self._seats = seats
         self._limiters = limiters
+        #: Whom :meth:`ask` asks: of one that is asked again soon the lookup is spared.
+        self.limiter = limiters.limiter
         self._uses = uses
         self._now_ms = now_ms
 
     def admit(self, service: str, resource: str, tenant: str, n: int = 1) -> Admission:
         """Take ``n`` tokens if they are there now."""
-        return self.ask(self._limiters.limiter(service, resource, tenant), (service, resource, tenant), n)
-
-    def limiter(self, service: str, resource: str, tenant: str) -> HeldByRules:
-        """Whom :meth:`ask` asks: of one that is asked again soon the lookup is spared."""
-        return self._limiters.limiter(service, resource, tenant)
+        return self.ask(self.limiter(service, resource, tenant), (service, resource, tenant), n)
 
     def ask(self, limiter: HeldByRules, key: Key, n: int = 1) -> Admission:
         """As :meth:`admit`, of the limiter of that name."""
@@ -104,7 +107,7 @@ class QuotaGate:
 
     def wait(self, service: str, resource: str, tenant: str, n: int = 1, timeout: float | None = None) -> Admission:
         """Wait until they are there, no longer than ``timeout`` seconds."""
-        limiter = self._limiters.limiter(service, resource, tenant)
+        limiter = self.limiter(service, resource, tenant)
         waits = not limiter.allow(n)
         ok = not waits or limiter.wait(n, timeout)
         shadowed = self._limiters.shadows and ok and not self._shadow(service, resource, tenant, n)
@@ -113,7 +116,7 @@ class QuotaGate:
 
     def enter(self, service: str, resource: str, tenant: str) -> Seated:
         """Take a seat of each rule that says how many may be at work at once, or none; leave it after the work."""
-        if self._seats is None:
+        if self._seats is None or not self._limiters.seats:
             return FREE
         keeper, rules = self._seats
         links = rules.links(service, resource, tenant)
@@ -125,11 +128,11 @@ class QuotaGate:
 
     def take_back(self, service: str, resource: str, tenant: str, n: int = 1) -> None:
         """Give back what was taken for an act that was not done after all."""
-        self._limiters.limiter(service, resource, tenant).refund(n)
+        self.limiter(service, resource, tenant).refund(n)
         self._uses.count((service, resource, tenant), -n)
 
     def _shadow(self, service: str, resource: str, tenant: str, n: int) -> bool:
-        return self._limiters.limiter(service, resource, tenant, shadow=True).allow(n)
+        return self.limiter(service, resource, tenant, shadow=True).allow(n)
 
     def _refusal(self, limiter: HeldByRules, n: int) -> Admission:
         status = limiter.status()

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from functools import lru_cache
 
-from engine.quota.limiter import Glance, LimiterStatus
+from engine.quota.limiter import Glance, Narrowest
 
 Letters = tuple[str, str]
 #: The largest whole number of RFC 9651.
@@ -32,31 +32,30 @@ class HeaderForm(StrEnum):
         return None if self is HeaderForm.OFF else ("r", "t") if self is HeaderForm.DRAFT_10 else ("a", "w")
 
 
-def rate_limit(status: LimiterStatus | Glance, rule: str, letters: Letters | None) -> tuple[str, str] | None:
-    """``RateLimit-Policy`` and ``RateLimit`` of one who was admitted under ``rule``, in the form of these letters;
-    ``None`` where none are written.
+def rate_limit(told: Glance, letters: Letters | None) -> tuple[str, str] | None:
+    """``RateLimit-Policy`` and ``RateLimit`` of one who was admitted, in the form of these letters; ``None`` where none
+    are written.
 
     What is left is what this node may hand out at once: it never promises what others may have taken meanwhile. A limit
     that nothing narrows says nothing.
     """
-    if letters is None or not rule or status.limit == math.inf:
+    tokens, under = told
+    if letters is None or (fixed := _fixed(under, letters)) is None:
         return None
-    policy, before, behind, usual = _fixed(rule, status.limit, status.burst, letters)
-    return policy, f"{before}{_whole(status.tokens)}{behind}{usual}"
+    policy, before, behind, usual = fixed
+    return policy, f"{before}{int(tokens) if 0 <= tokens < _MOST else _whole(tokens)}{behind}{usual}"
 
 
-def rate_limit_headers(
-    status: LimiterStatus | Glance, rule: str, again_s: float, form: HeaderForm = HeaderForm.DRAFT_10
-) -> Mapping[str, str]:
-    """All three, of one who was admitted or, with ``again_s`` above 0, refused under ``rule``."""
+def rate_limit_headers(told: Glance, again_s: float, form: HeaderForm = HeaderForm.DRAFT_10) -> Mapping[str, str]:
+    """All three, of one who was admitted or, with ``again_s`` above 0, refused."""
     found = {"Retry-After": retry_after(again_s)} if again_s > 0 else {}
     letters = form.letters
-    if letters is None or (lines := rate_limit(status, rule, letters)) is None:
+    tokens, under = told
+    if letters is None or (fixed := _fixed(under, letters)) is None:
         return found
-    found["RateLimit-Policy"], found["RateLimit"] = lines
-    if again_s > 0:
-        _, before, behind, _ = _fixed(rule, status.limit, status.burst, letters)
-        found["RateLimit"] = f"{before}{_whole(status.tokens)}{behind}{retry_after(again_s)}"
+    policy, before, behind, usual = fixed
+    found["RateLimit-Policy"] = policy
+    found["RateLimit"] = f"{before}{_whole(tokens)}{behind}{retry_after(again_s) if again_s > 0 else usual}"
     return found
 
 
@@ -66,10 +65,13 @@ def retry_after(again_s: float) -> str:
 
 
 @lru_cache(maxsize=10_000)
-def _fixed(rule: str, limit: float, burst: float, letters: Letters) -> tuple[str, str, str, int]:
+def _fixed(under: Narrowest, letters: Letters) -> tuple[str, str, str, int] | None:
     """What is the same with every request: ``RateLimit-Policy``, what stands before and behind that which is left, and
     seconds until there is more.
     """
+    rule, limit, burst = under.rule, under.limit, under.burst
+    if not rule or limit == math.inf:
+        return None
     name, quota = _string(rule), max(burst, limit)
     window = min(_MOST, max(1, math.ceil(quota / limit))) if limit > 0 else 1
     more_in = max(1, math.ceil(1 / limit)) if 0 < limit < 1 else 1

@@ -14,7 +14,7 @@ from engine.core.clock import Clock
 from engine.core.errors import BadInput
 from engine.core.ids import new_id
 from engine.quota.demand import Demand
-from engine.quota.limiter import Glance, LimiterStatus, Source, closed_error
+from engine.quota.limiter import Glance, LimiterStatus, Narrowest, Source, closed_error
 from engine.quota.line import Line
 from engine.quota.protocol import LIFETIME_S, MOST_TOKENS, REFILL_S, Alloc, Answer, Want
 from engine.quota.purse import Lot, Purse
@@ -81,7 +81,8 @@ class HeldLimiter:
         self._host = host
         self._clock = clock
         self._rng = rng or random.Random()  # noqa: S311 - it spreads, and hides nothing
-        self._closed = False
+        #: Set by :meth:`~.distributed.DistributedLimiter.close` alone; read with each request.
+        self.closed = False
         self._begin()
         if not terms.chain:
             self._purse.let_all()
@@ -106,6 +107,7 @@ class HeldLimiter:
         #: Before this no Want brings anything.
         self._again_at = -math.inf
         self._last: Alloc | None = None
+        self._narrowest = Narrowest(self._terms.limit, self._terms.burst, self._terms.rule)
         #: What the buckets of the chain had lost when they last answered.
         self._spilled: tuple[float, ...] = ()
         #: Tokens spent by itself that the control plane was not told of.
@@ -113,10 +115,6 @@ class HeldLimiter:
         self._unknown_rule = False
         #: Whether its node has forgotten it, so that whoever comes must tell.
         self._asleep = False
-
-    @property
-    def closed(self) -> bool:
-        return self._closed
 
     @property
     def terms(self) -> Terms:
@@ -136,7 +134,7 @@ class HeldLimiter:
     def adopt(self, terms: Terms) -> None:
         """Go over to newer terms; older ones change nothing. What is prepaid goes back, or is lost to other rules."""
         with self._lock:
-            if not self._closed and terms.version >= self._terms.version:
+            if not self.closed and terms.version >= self._terms.version:
                 self._go_over_to(terms)
 
     def doze(self, now: float) -> bool:
@@ -258,11 +256,13 @@ class HeldLimiter:
 
     def _take_in(self, want: Want, alloc: Alloc, now: float) -> None:
         self._last = alloc
+        if alloc.rule:
+            self._narrowest = self._narrowest.now(alloc.limit, alloc.burst, alloc.rule)
         if not self._spent_alone or alloc.born != self._purse.born:
             self._spilled = alloc.spilled
         self._purse.renew(alloc.born)
         granted = alloc.granted
-        if self._closed:
+        if self.closed:
             self._purse.void += granted
             self._host.call(self)
             return
@@ -337,6 +337,7 @@ class HeldLimiter:
         old, self._terms = self._terms, terms
         if terms == old:
             return
+        self._narrowest = self._narrowest.now(terms.limit, terms.burst, terms.rule)
         self._gone += self._purse.empty() if old.chain else self._purse.clear()
         self._again_at = -math.inf
         self._unknown_rule = False
@@ -386,7 +387,7 @@ class HeldLimiter:
         rate = self._demand.look(now)
         pending = self._line.pending()
         asked = 0
-        if (pending or self._wanted) and not self._closed:
+        if (pending or self._wanted) and not self.closed:
             enough = math.ceil(max(rate * 2 * REFILL_S, min(rate * LIFETIME_S / 2, FEW)))
             asked = min(max(enough - left, pending, 1), MOST_TOKENS)
         returned, self._purse.void = self._purse.void, 0
@@ -394,41 +395,37 @@ class HeldLimiter:
         terms = self._terms
         return Want(
             new_id(self._clock.now_ms()), self._host.node, str(self.name), self.name.tenant, terms.chain, asked,
-            0.0 if self._closed else max(rate, pending / REFILL_S), min(returned, MOST_TOKENS),
+            0.0 if self.closed else max(rate, pending / REFILL_S), min(returned, MOST_TOKENS),
             min(repaid, MOST_TOKENS), terms.weight, terms.floor, terms.priority, self._spilled, self._purse.born,
             self._host.life, self._host.number(), self._heard,
         )  # fmt: skip
 
     def _status(self, now: float) -> LimiterStatus:
-        terms, last, purse = self._terms, self._last, self._purse
+        terms, purse, under = self._terms, self._purse, self._narrowest
         first = purse.first() if terms.chain else None
-        limit, burst = (last.limit, last.burst) if last is not None else (terms.limit, terms.burst)
         away = self._host.away_since
         source, tokens = self._source_and_tokens(now)
         return LimiterStatus(
             tokens,
-            limit,
-            burst,
-            terms.version if self._closed else max(terms.version, self._host.version),
+            under.limit,
+            under.burst,
+            terms.version if self.closed else max(terms.version, self._host.version),
             source,
             first.permit if first is not None else "",
             first.granted if first is not None else 0,
             purse.left_of_first() if first is not None else 0,
             max(0.0, first.ends_at - now) if first is not None else 0.0,
             0.0 if away is None else now - away,
-            last.rule if last is not None and last.rule else next((link.rule for link in terms.chain), ""),
+            under.rule,
         )
 
     def glance(self) -> Glance:
-        """What may be taken at once, of how much, under which rule."""
-        with self._lock:
-            terms, last = self._terms, self._last
-            left: float = self._purse.left() if terms.chain else math.inf
-            if not left and self._away():
-                left = self._source_and_tokens(self._clock.monotonic())[1]
-            if last is not None and last.rule:
-                return Glance(left, last.limit, last.burst, last.rule)
-            return Glance(left, terms.limit, terms.burst, terms.chain[0].rule if terms.chain else "")
+        """What may be taken at once, and under which rule. Without the lock: others go on meanwhile in any case."""
+        left: float = self._purse.left() if self._terms.chain else math.inf
+        if not left and self._away():
+            with self._lock:
+                _, left = self._source_and_tokens(self._clock.monotonic())
+        return left, self._narrowest
 
     def _source_and_tokens(self, now: float) -> tuple[Source, float]:
         if not self._terms.chain:
@@ -442,7 +439,7 @@ class HeldLimiter:
         return _SOURCES[on_loss], math.inf if on_loss is OnLoss.OPEN else 0.0
 
     def _look(self, n: int) -> None:
-        if self._closed:
+        if self.closed:
             raise closed_error()
         if not n >= 0:
             raise BadInput(f"{n} tokens cannot be taken.", remedy="Ask for 0 or more.", field="n")

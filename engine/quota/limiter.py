@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from engine.core.errors import HbusError
 
@@ -53,13 +54,24 @@ class LimiterStatus:
     rule: str = ""
 
 
-class Glance(NamedTuple):
-    """The least of :class:`LimiterStatus`, for who asks with every request."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Narrowest:
+    """The rule that lets the least through, as far as is known. A limiter has the same object as long as nothing of it
+    changes: what is made of it can be kept by it.
+    """
 
-    tokens: float
-    limit: float
-    burst: float
-    rule: str
+    limit: float = math.inf
+    burst: float = math.inf
+    rule: str = ""
+
+    def now(self, limit: float, burst: float, rule: str) -> Narrowest:
+        """Itself, if that is what it is."""
+        same = (limit, burst, rule) == (self.limit, self.burst, self.rule)
+        return self if same else Narrowest(limit, burst, rule)
+
+
+#: The least of :class:`LimiterStatus`, for who asks with every request: what may be taken at once, under which rule.
+Glance = tuple[float, Narrowest]
 
 
 class Closed(HbusError):

@@ -20,6 +20,7 @@ from engine.quota.book import Book, read_book
 from engine.quota.distributed import DistributedLimiter
 from engine.quota.held import IDLE_S, HeldLimiter
 from engine.quota.limiter import LimiterStatus
+from engine.quota.periods import Period
 from engine.quota.plane import ControlPlane, KeptBook
 from engine.quota.protocol import Alloc, Answer, Want
 from engine.quota.standin import StandIns
@@ -77,8 +78,7 @@ class QuotaNode:
         self._limiters: dict[_Key, DistributedLimiter] = {}
         #: Those that were forgotten, while somebody keeps them: there are never two of one name.
         self._dozing: WeakValueDictionary[_Key, DistributedLimiter] = WeakValueDictionary()
-        self._book = book
-        self._shadows = _has_shadow(book)
+        self._go_by(book)
         self._begin(node)
         _nodes.add(self)
 
@@ -165,19 +165,9 @@ class QuotaNode:
         return [(limiter.name, limiter.status()) for limiter in self._all()]
 
     @property
-    def shadows(self) -> bool:
-        """Whether any rule only counts."""
-        return self._shadows
-
-    @property
-    def book(self) -> Book | None:
-        """The rules that its limiters are held to; ``None`` while it knows none."""
-        return self._book
-
-    @property
     def version(self) -> int:
         """The version of the rules that its limiters are held to; 0 while it knows none."""
-        return 0 if self._book is None else self._book.version
+        return 0 if self.book is None else self.book.version
 
     def turn(self) -> float:
         """Do all that is due; the seconds until there is more, if nobody calls."""
@@ -315,16 +305,25 @@ class QuotaNode:
             # What is in force here stays so; it is looked at again when there is another version.
             _log.error("%s", text_of(error))
             return
-        old, self._book, self._shadows = self._book, book, _has_shadow(book)
+        old = self.book
+        self._go_by(book)
         changes = (lambda name: True) if old is None else book.changes_since(old)
         self._give_terms([limiter for limiter in self._all() if changes(limiter.name)])
 
+    def _go_by(self, book: Book | None) -> None:
+        #: The rules that its limiters are held to; ``None`` while it knows none. As the next two it is not to be set
+        #: from elsewhere: they are attributes because they are read with each request.
+        self.book = book
+        #: Whether any rule only counts, and whether any is of seats.
+        self.shadows = book is not None and any(rule.shadow for rule in book.rules)
+        self.seats = book is not None and any(rule.period is Period.AT_ONCE for rule in book.rules)
+
     def _restore(self) -> None:
         """The control plane has lost the rules: each node has them. It takes none that are older than what it knows."""
-        if self._book is None:
+        if self.book is None:
             return
         try:
-            self._plane.keep_rules(*self._book.kept())
+            self._plane.keep_rules(*self.book.kept())
         except Unavailable as error:
             self._went_away(error)
             return
@@ -396,11 +395,7 @@ class QuotaNode:
             return list(self._limiters.values())
 
     def _terms(self, name: Name) -> Terms:
-        return Terms() if self._book is None else self._book.resolve(name, self._clock.now_ms())
-
-
-def _has_shadow(book: Book | None) -> bool:
-    return book is not None and any(rule.shadow for rule in book.rules)
+        return Terms() if self.book is None else self.book.resolve(name, self._clock.now_ms())
 
 
 def _key(name: Name) -> _Key:

@@ -58,10 +58,10 @@ class Purse:
             self._lots.append(lot)
 
     def left(self) -> int:
-        """What may be spent, all permits together."""
+        """What may be spent, all permits together. Without the lock it may be a little wrong, and nothing else."""
         found = Stash.left(self.out)
-        # Not sum() of a generator: this is asked with each request.
-        for lot in self._lots:
+        # A copy is made in one step. Not sum() of a generator: this is asked with each request.
+        for lot in self._lots.copy():
             found += lot.hidden
         return found
 

@@ -19,7 +19,7 @@ class SeatRules:
 
     def __init__(self, book: Callable[[], Book | None]) -> None:
         self._book = book
-        self._known: tuple[Book | None, bool, dict[tuple[str, str, str], tuple[SeatLink, ...]]] = (None, False, {})
+        self._known: tuple[Book | None, dict[tuple[str, str, str], tuple[SeatLink, ...]]] = None, {}
 
     def links(self, service: str, resource: str, tenant: str) -> tuple[SeatLink, ...]:
         """Of the rules that give each tenant seats of its own the one that is most about this tenant, and all that
@@ -27,11 +27,11 @@ class SeatRules:
         name.
         """
         book = self._book()
-        known, any_seats, links = self._known
+        known, links = self._known
         if book is not known:
-            any_seats, links = book is not None and any(_of_seats(rule) for rule in book.rules), {}
-            self._known = book, any_seats, links
-        if book is None or not any_seats:
+            links = {}
+            self._known = book, links
+        if book is None:
             return ()
         key = service, resource, tenant
         found = links.get(key)

@@ -11,6 +11,7 @@ import sys
 import sysconfig
 from collections.abc import Iterator
 from itertools import islice, repeat
+from operator import length_hint
 from typing import Any
 
 #: Whether threads of this process take turns.
@@ -33,9 +34,7 @@ class CountedStash:
         """Up to ``n``, in one go; how many."""
         return sum(islice(kept, n))
 
-    @staticmethod
-    def left(kept: Any) -> int:
-        return int(kept.__length_hint__())
+    left = staticmethod(length_hint)
 
 
 class ListedStash:
@@ -61,6 +60,4 @@ class ListedStash:
             pass
         return taken
 
-    @staticmethod
-    def left(kept: Any) -> int:
-        return len(kept)
+    left = staticmethod(length_hint)

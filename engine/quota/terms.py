@@ -67,6 +67,11 @@ class Terms:
     version: int = field(default=0, compare=False)
 
     @property
+    def rule(self) -> str:
+        """The first of the chain; empty: none limits."""
+        return self.chain[0].rule if self.chain else ""
+
+    @property
     def fallback(self) -> float:
         """The least of :attr:`alone`."""
         return min(self.alone, default=0.0)

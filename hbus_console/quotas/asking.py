@@ -70,7 +70,7 @@ class QuotaPacing:
         got = gate.some(gate.limiter(*self._key), self._key, most, waited=self._held)
         self._held = got < most
         if not got:
-            self._policy = gate.limiter(*self._key).glance().rule
+            self._policy = gate.limiter(*self._key).status().rule
         return got
 
     def give_back(self, count: int) -> None:

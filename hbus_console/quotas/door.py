@@ -32,6 +32,8 @@ from hbus_console.wiring.store import Closing, once
 #: looked for more often and told at once: whoever changed a limit wants to see that it holds.
 TELL_S, IDLE_S, LOOK_S = 2.0, 10.0, 0.25
 
+#: Not looked up with each request.
+_CLOSING = Closing.WORK
 _log = logging.getLogger(__name__)
 
 
@@ -126,7 +128,7 @@ class QuotaDoor:
 
 def door() -> QuotaDoor:
     """That of this process. Thread-safe."""
-    return once("quota door", _open, lambda made, _: made.close(), Closing.WORK)
+    return once("quota door", _open, _close, _CLOSING)
 
 
 def kept() -> bool:
@@ -137,6 +139,10 @@ def kept() -> bool:
 def present() -> QuotaDoor | None:
     """Likewise; ``None`` where this installation keeps no quotas."""
     return door() if kept() else None
+
+
+def _close(made: QuotaDoor, _: float) -> None:
+    made.close()
 
 
 def _open() -> QuotaDoor:

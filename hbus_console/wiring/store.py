@@ -11,7 +11,7 @@ import socket
 import threading
 from collections.abc import Callable
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from django.conf import settings
 
@@ -59,14 +59,17 @@ def once(
 
     ``close(thing, drain_s)`` is called by :func:`close`, in the order of ``closing``.
     """
+    found: T
+    # Asked with each request: cast() would cost as much as all this.
     try:
-        return cast(T, _made[name].thing)
+        found = _made[name].thing
     except KeyError:
         with _lock:
             if name not in _made:
                 thing = make()
                 _made[name] = _Made(thing, closing, None if close is None else lambda drain_s: close(thing, drain_s))
-            return cast(T, _made[name].thing)
+            found = _made[name].thing
+    return found
 
 
 def _forget() -> None:

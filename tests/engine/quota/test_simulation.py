@@ -301,7 +301,7 @@ def nodes_take_older_rules(monkeypatch: pytest.MonkeyPatch) -> None:
         with suppress(Unavailable):
             kept = self._plane.book()
             if kept is not None and kept.version != self.version:
-                self._book = None
+                self.book = None
                 self._adopt(kept)
         original(self, now)
 

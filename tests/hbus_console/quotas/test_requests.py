@@ -26,7 +26,7 @@ pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
 
 
 @pytest.fixture
-def opened(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], QuotaDoor]]:
+def opened(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> Iterator[Callable[[], QuotaDoor]]:
     """Opens the door of this process, by the policies that there are."""
     made: list[QuotaDoor] = []
 
@@ -37,7 +37,8 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], QuotaDoor]]
             give(plane, book)
         made.append(QuotaDoor("web", plane, MemoryFacts(), seats=quota.seat_plane()))
         made[0].node.start()
-        monkeypatch.setattr(doors, "present", lambda: made[0])
+        settings.HBUS_QUOTAS = True
+        monkeypatch.setattr(doors, "door", lambda: made[0])
         return made[0]
 
     yield open_door
