@@ -11,10 +11,13 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import psutil
 import pytest
+import redis
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, expect, sync_playwright
 
 from tests.installation import RunningInstallation
@@ -31,6 +34,8 @@ ARGUMENTS = [
 WIDE = {"width": 1440, "height": 1100}
 NARROW = {"width": 390, "height": 844}
 _PASSWORD = re.compile(r"password\s+(\S+)")
+_STORE_PORT = re.compile(r"^port (\d+)$", re.MULTILINE)
+_STORE_PASSWORD = re.compile(r'^requirepass "?([^"\s]+)', re.MULTILINE)
 #: What must come ends a wait at once; these are bounds against hanging, on a machine that may lose most of its time.
 expect.set_options(timeout=30_000)
 SLOWEST_MS = 90_000
@@ -126,6 +131,25 @@ def _replayed(installation: RunningInstallation) -> str:
         assert state in ("queued", "running"), state
         assert time.monotonic() < deadline, f"it is still {state}"
     return number
+
+
+@pytest.fixture
+def store(console: Console) -> Iterator[redis.Redis]:
+    """The embedded store of the played installation, as its files name it."""
+    config = (console.installation.state / "store" / "valkey.conf").read_text()
+    (port,), (password,) = _STORE_PORT.findall(config), _STORE_PASSWORD.findall(config)
+    with redis.Redis(port=int(port), password=password) as client:
+        yield client
+
+
+@contextmanager
+def silent(process: psutil.Process) -> Iterator[None]:
+    """It stands still; to be used for less than the 20 s after which what is deaf is started anew."""
+    process.suspend()
+    try:
+        yield
+    finally:
+        process.resume()
 
 
 @pytest.fixture(scope="module")

@@ -2,32 +2,19 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import psutil
-import pytest
 import redis
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import Console, Watched
+from tests.browser.conftest import Console, Watched, silent
 from tests.full_disk import no_snapshot
 
-_PORT = re.compile(r"^port (\d+)$", re.MULTILINE)
-_PASSWORD = re.compile(r'^requirepass "?([^"\s]+)', re.MULTILINE)
 #: A store that hangs costs a page this at most: two questions with a second's patience each, on a busy machine.
 PATIENCE_MS = 25_000
-
-
-@pytest.fixture
-def store(console: Console) -> Iterator[redis.Redis]:
-    """The embedded store of the played installation, as its files name it."""
-    config = (console.installation.state / "store" / "valkey.conf").read_text()
-    (port,), (password,) = _PORT.findall(config), _PASSWORD.findall(config)
-    with redis.Redis(port=int(port), password=password) as client:
-        yield client
 
 
 @contextmanager
@@ -76,16 +63,6 @@ def test_a_store_that_does_not_answer_is_named_and_holds_no_page_up(
             with silent(valkey):
                 page.goto(console.url + path)
         _well(page, console)
-
-
-@contextmanager
-def silent(process: psutil.Process) -> Iterator[None]:
-    """It stands still; to be used for less than the 20 s after which what is deaf is started anew."""
-    process.suspend()
-    try:
-        yield
-    finally:
-        process.resume()
 
 
 def _look(page: Page, console: Console, sentence: str) -> None:
