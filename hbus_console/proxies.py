@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from ipaddress import ip_network
+from ipaddress import ip_address, ip_network
 
 from engine.core.errors import ConfigurationError
 
@@ -12,7 +12,9 @@ def trusted_proxies(words: Sequence[str]) -> tuple[str, ...]:
     """Addresses and networks as they are written. Raises ``ConfigurationError`` for ``HBUS_TRUSTED_PROXIES``."""
     for word in words:
         try:
-            everybody = ip_network(word).prefixlen == 0
+            network = ip_network(word)
+            # Two halves of all addresses are all of them, too.
+            everybody = network.prefixlen < (8 if network.version == 4 else 16)
         except ValueError:
             everybody = True
         if everybody:
@@ -22,3 +24,8 @@ def trusted_proxies(words: Sequence[str]) -> tuple[str, ...]:
                 field="HBUS_TRUSTED_PROXIES",
             )
     return tuple(words)
+
+
+def stands_on(address: str, proxies: Sequence[str]) -> bool:
+    """Whether a proxy of these has that address."""
+    return any(ip_address(address) in ip_network(each, strict=False) for each in proxies)

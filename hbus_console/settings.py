@@ -229,8 +229,16 @@ FORGET_CONSUMERS_H = env.integer("HBUS_FORGET_CONSUMERS_H", 24, least=1, most=8_
 #: Whether processes keep to the quota policies; what each request costs by its route, the first pattern that fits, else
 #: 1; and in which form of the draft answers speak of limits. Signing in, and changing a limit, must stay possible.
 HBUS_QUOTAS = env.flag("HBUS_QUOTAS", True)
-_UNLIMITED = {"accounts:*": 0, "quotas:*": 0, "v1:quota-*": 0}
+_UNLIMITED = {
+    "accounts:*": 0,
+    # To play a trial is work, and loosens nothing.
+    "quotas:try*": 1,
+    "quotas:*": 0,
+    **dict.fromkeys(("v1:quota-polic*", "v1:quota-book*", "v1:quota-plan*"), 0),
+}
 HBUS_QUOTA_COSTS = {**_UNLIMITED, **env.counts("HBUS_QUOTA_COSTS"), **_UNLIMITED}
+#: Tokens of one person that may be used at a time.
+HBUS_TOKENS_PER_PERSON = env.integer("HBUS_TOKENS_PER_PERSON", 50, least=1, most=10_000)
 HBUS_RATELIMIT_HEADERS = env.choice("HBUS_RATELIMIT_HEADERS", "draft-10", ("draft-10", "reviewed", "off"))
 #: Evidence: facts off only for measurements; the ledger keeps at most so many messages, and of engines without a
 #: ledger of their own at most so many facts.

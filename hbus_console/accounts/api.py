@@ -19,12 +19,14 @@ from hbus_console.accounts import api_shapes as shapes
 from hbus_console.accounts import services
 from hbus_console.accounts.feature import ACCESS_MANAGE, TOKEN_OWN
 from hbus_console.accounts.models import ApiToken, User
+from hbus_console.accounts.tokens import own_tokens
 from hbus_console.api.answers import PAGES, REFUSED, page_of, read, takes
 from hbus_console.api.bodies import ReasonBody
 from hbus_console.api.idempotency import HEADER
 from hbus_console.api.query import switch
 from hbus_console.api.views import ApiView
 
+_BY_A_PERSON = "Only a person can do this: sign in, and send the console's session and CSRF token."
 _ONCE = "The answer holds a secret that is given this once; therefore no Idempotency-Key is taken."
 
 
@@ -68,7 +70,7 @@ class Users(ShownOnce):
     @extend_schema(
         operation_id="users_create",
         summary="Add a user",
-        description=_ONCE,
+        description=f"{_ONCE} {_BY_A_PERSON}",
         tags=["access"],
         request=takes(shapes.UserBody),
         responses={(201, "application/json"): shapes.USER_MADE, **REFUSED},
@@ -94,6 +96,7 @@ class OneUser(ApiView):
     @extend_schema(
         operation_id="users_change",
         summary="Change a user's roles, or shut or open the account",
+        description=f"Roles: {_BY_A_PERSON}",
         tags=["access"],
         request=takes(shapes.UserChange),
         responses={(200, "application/json"): shapes.USER, **REFUSED},
@@ -111,7 +114,7 @@ class Password(ShownOnce):
     @extend_schema(
         operation_id="users_reset_password",
         summary="Reset a user's password",
-        description=_ONCE,
+        description=f"{_ONCE} {_BY_A_PERSON}",
         tags=["access"],
         request=takes(ReasonBody),
         responses={(200, "application/json"): shapes.PASSWORD, **REFUSED},
@@ -126,13 +129,14 @@ class Tokens(ShownOnce):
     @extend_schema(
         operation_id="tokens_list",
         summary="Your tokens; everybody's with `all=1` for admins",
+        description="A token is told of itself alone.",
         tags=["access"],
         parameters=[OpenApiParameter("all", OpenApiTypes.BOOL), *PAGES],
         responses={(200, "application/json"): page_of(shapes.TOKEN), **REFUSED},
     )
     def get(self, request: Request) -> Response:
         require(self.actor, TOKEN_OWN)
-        whose = Q(user_id=self.actor.user_id)
+        whose = own_tokens(self.actor)
         if switch(request.GET, "all"):
             require(self.actor, ACCESS_MANAGE)
             whose = Q()
@@ -141,7 +145,7 @@ class Tokens(ShownOnce):
     @extend_schema(
         operation_id="tokens_create",
         summary="Make a token of your own",
-        description=f"{_ONCE} Only a person can make one: sign in, and send the console's session and CSRF token.",
+        description=f"{_ONCE} {_BY_A_PERSON}",
         tags=["access"],
         request=takes(shapes.TokenBody),
         responses={(201, "application/json"): shapes.TOKEN_MADE, **REFUSED},
@@ -157,6 +161,7 @@ class OneToken(ApiView):
     @extend_schema(
         operation_id="tokens_revoke",
         summary="Revoke a token: your own, or anybody's for admins",
+        description="A token may revoke itself.",
         tags=["access"],
         request=None,
         parameters=[OpenApiParameter("reason", description="Why; stands in the audit log.")],
@@ -165,7 +170,7 @@ class OneToken(ApiView):
     def delete(self, request: Request, prefix: str) -> Response:
         require(self.actor, TOKEN_OWN)
         # Somebody else's token looks like none, so that prefixes cannot be tried out.
-        mine = Q() if allows(self.actor, ACCESS_MANAGE) else Q(user_id=self.actor.user_id)
+        mine = Q() if allows(self.actor, ACCESS_MANAGE) else own_tokens(self.actor)
         token = ApiToken.objects.filter(mine, prefix=prefix).select_related("user").first()
         if token is None:
             raise NotThere(f"There is no token {prefix} of yours.", field="prefix")

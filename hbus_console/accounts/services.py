@@ -16,7 +16,7 @@ from engine.core.clock import SystemClock, to_datetime
 from engine.core.errors import BadInput
 from engine.core.subject import Subject
 from hbus_console.access.acts import Role
-from hbus_console.access.permissions import GLOBAL, SYSTEM, Actor, ScopedRole, require
+from hbus_console.access.permissions import GLOBAL, SYSTEM, Actor, Forbidden, ScopedRole, require
 from hbus_console.access.scopes import valid_scope
 from hbus_console.accounts.feature import ACCESS_MANAGE
 from hbus_console.accounts.models import ApiToken, Grant, User
@@ -66,7 +66,7 @@ def create_user(
 
     Without ``password`` one is generated. Either way it must be changed at the first login, since two people know it.
     """
-    require(actor, ACCESS_MANAGE)
+    _require_a_person(actor)
     if not _USERNAME.fullmatch(username) or username in _RESERVED or username.endswith(_AT_SHELL):
         raise BadInput(
             f"{username!r} cannot be a user's name.",
@@ -98,7 +98,7 @@ def create_user(
 
 def change_grants(actor: Actor, user: User, grants: Iterable[ScopedRole], reason: str = "") -> None:
     """Give ``user`` exactly these roles, with effect on their next request. Raises ``BadInput`` or ``Forbidden``."""
-    require(actor, ACCESS_MANAGE)
+    _require_a_person(actor)
     wanted = _checked(grants)
     with transaction.atomic():
         fresh = _locked(user)
@@ -182,7 +182,7 @@ def reset_password(actor: Actor, user: User, reason: str = "") -> str:
 
     Whoever has to be given a new password may have lost the old one to somebody who made tokens with it.
     """
-    require(actor, ACCESS_MANAGE)
+    _require_a_person(actor)
     with transaction.atomic():
         fresh = _locked(user)
         password = _generated_password()
@@ -215,6 +215,17 @@ def ensure_first_admin() -> str | None:
     except IntegrityError:
         return None
     return password
+
+
+def _require_a_person(actor: Actor) -> None:
+    """Whoever found a token must not live on in an account that they made, opened or gave rights to with it."""
+    require(actor, ACCESS_MANAGE)
+    if actor.kind == "token":
+        raise Forbidden(
+            "Only a person can add users, give them roles, or a new password.",
+            remedy="Sign in to the console, or send its session and CSRF token.",
+            action=ACCESS_MANAGE,
+        )
 
 
 def _checked(grants: Iterable[ScopedRole]) -> tuple[ScopedRole, ...]:

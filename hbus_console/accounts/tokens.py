@@ -9,6 +9,7 @@ import secrets
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import Q
 
@@ -66,6 +67,7 @@ def create_token(
             field="role",
         )
     now = to_datetime(clock.now_ms())
+    _refuse_too_many(actor.user_id, now)
     if expires_at.tzinfo is None or not now < expires_at <= now + LONGEST_LIFE:
         raise BadInput(
             "The token must expire in the future, within a year.",
@@ -93,10 +95,23 @@ def create_token(
     return NewToken(token, raw)
 
 
+def _refuse_too_many(user_id: int, now: datetime) -> None:
+    """Each is a name under which something can be asked for and be found in every list."""
+    most = settings.HBUS_TOKENS_PER_PERSON
+    living = ApiToken.objects.filter(user_id=user_id, revoked_at__isnull=True, expires_at__gt=now).count()
+    if living >= most:
+        raise BadInput(
+            f"You have {living} tokens, as many as a person may.",
+            remedy="Revoke one that is not used any more, or raise HBUS_TOKENS_PER_PERSON.",
+            field="name",
+        )
+
+
 def revoke_token(actor: Actor, token: ApiToken, reason: str = "", *, clock: Clock = _clock) -> None:
-    """End a token at once: one's own (also by itself), or anybody's for an admin. Revoking twice does nothing."""
-    own = actor.user_id == token.user_id and allows(actor, TOKEN_OWN)
-    if not own:
+    """End a token at once: one's own, or anybody's for an admin; by a token itself alone, unless it is an admin's.
+    Revoking twice does nothing.
+    """
+    if not (is_own(actor, token) and allows(actor, TOKEN_OWN)):
         require(actor, ACCESS_MANAGE)
     with transaction.atomic():
         fresh = ApiToken.objects.select_for_update().select_related("user").get(pk=token.pk)
@@ -115,6 +130,15 @@ def revoke_token(actor: Actor, token: ApiToken, reason: str = "", *, clock: Cloc
             after=evidence(fresh),
         )
     token.revoked_at = fresh.revoked_at
+
+
+def own_tokens(actor: Actor) -> Q:
+    """A person's tokens; of a token itself alone: the narrowest must not see, or end, what its maker's others do."""
+    return Q(user_id=actor.user_id) if actor.token_id is None else Q(pk=actor.token_id)
+
+
+def is_own(actor: Actor, token: ApiToken) -> bool:
+    return token.pk == actor.token_id if actor.token_id is not None else token.user_id == actor.user_id
 
 
 def authenticate_token(raw: str, *, clock: Clock = _clock) -> ApiToken | None:

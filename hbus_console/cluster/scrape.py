@@ -9,6 +9,7 @@ import os
 from http import HTTPStatus
 from pathlib import Path
 
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
@@ -20,6 +21,7 @@ from hbus_console.access.permissions import GLOBAL, visible_scopes
 from hbus_console.accounts import services
 from hbus_console.accounts.actors import actor_of_token
 from hbus_console.cluster.feature import CLUSTER_VIEW
+from hbus_console.proxies import stands_on
 
 
 @never_cache
@@ -27,7 +29,8 @@ from hbus_console.cluster.feature import CLUSTER_VIEW
 def metrics(request: HttpRequest) -> HttpResponse:
     """``/metrics``, for this machine, or for a token whose scope is ``*``: it names every topic.
 
-    A request that came through a proxy is never taken for one of this machine.
+    A request that came through a proxy is never taken for one of this machine; where one of this machine is trusted,
+    none is, for what it sends by itself nobody knows.
     """
     if not (_from_this_machine(request) or _sees_everything(request)):
         answer = HttpResponse(
@@ -57,7 +60,8 @@ _FORWARDED = ("Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Forw
 def _from_this_machine(request: HttpRequest) -> bool:
     if any(name in request.headers for name in _FORWARDED):
         return False
-    return request.META.get("REMOTE_ADDR") in {"127.0.0.1", "::1"}
+    address = request.META.get("REMOTE_ADDR", "")
+    return address in ("127.0.0.1", "::1") and not stands_on(address, settings.TRUSTED_PROXIES)
 
 
 def _sees_everything(request: HttpRequest) -> bool:

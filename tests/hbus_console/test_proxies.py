@@ -72,7 +72,9 @@ def test_of_what_a_proxy_tells_the_last_address_counts_that_is_no_proxy(settings
     assert told[0] == "203.0.113.9"
 
 
-@pytest.mark.parametrize("word", ["*", "proxy.example", "10.0.0.7/24", "0.0.0.0/0", "::/0", "127.0.0.1:80"])
+@pytest.mark.parametrize(
+    "word", ["*", "proxy.example", "10.0.0.7/24", "0.0.0.0/0", "::/0", "0.0.0.0/1", "127.0.0.1:80"]
+)
 def test_what_is_no_proxy_is_refused(word: str) -> None:
     with pytest.raises(ConfigurationError) as refused:
         trusted_proxies(["10.0.0.1", word])

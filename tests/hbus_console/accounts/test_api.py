@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from django.test import Client
+from pytest_django import Settings
 
 from hbus_console.access.acts import Role
 from hbus_console.accounts import api_shapes as shapes
@@ -48,21 +49,58 @@ def test_without_a_token_there_is_nobody(client: Client, db: None, header: str) 
     assert answer["WWW-Authenticate"] == "Bearer"
 
 
-def test_users_are_added_changed_and_listed(client: Client, root: dict[str, str]) -> None:
+def test_users_are_added_changed_and_listed(client: Client, admin: User) -> None:
+    client.force_login(admin)
     body = {"username": "anna", "grants": [{"role": "viewer", "scope": "booking.*"}]}
-    made = client.post("/api/v1/users", body, "application/json", headers=root)
+    made = client.post("/api/v1/users", body, "application/json")
     assert made.status_code == 201
     assert User.objects.get(username="anna").check_password(made.json()["password"])
     change = {"grants": [{"role": "operator", "scope": "booking.*"}], "active": False, "reason": "on leave"}
-    changed = client.patch("/api/v1/users/anna", change, "application/json", headers=root).json()
+    changed = client.patch("/api/v1/users/anna", change, "application/json").json()
     assert (changed["active"], changed["grants"]) == (False, [{"role": "operator", "scope": "booking.*"}])
-    listed = client.get("/api/v1/users?limit=1", headers=root).json()
+    listed = client.get("/api/v1/users?limit=1").json()
     assert [row["username"] for row in listed["results"]] == ["anna"]
-    rest = client.get(listed["next"], headers=root).json()
+    rest = client.get(listed["next"]).json()
     assert [row["username"] for row in rest["results"]] == ["root"]
     assert "password" not in listed["results"][0]
     actors = set(AuditEntry.objects.filter(target="anna").values_list("actor", flat=True))
-    assert actors == {"root/t-admin"}
+    assert actors == {"root"}
+
+
+def test_who_found_an_admin_s_token_does_not_live_on_in_an_account(
+    client: Client, admin: User, root: dict[str, str], make_user: MakeUser
+) -> None:
+    """Found by a stranger: the token gave its own maker another password, and made an admin."""
+    make_user("anna", "viewer", "booking.*")
+    tries = [
+        ("post", "users", {"username": "bob", "grants": [{"role": "admin", "scope": "*"}]}),
+        ("post", f"users/{admin.username}/password", {"reason": "forgot"}),
+        ("patch", "users/anna", {"grants": [{"role": "admin", "scope": "*"}]}),
+    ]
+    for method, path, body in tries:
+        answer = getattr(client, method)(f"/api/v1/{path}", body, "application/json", headers=root)
+        assert answer.status_code == 403, path
+        assert answer.json()["remedy"].startswith("Sign in")
+    assert not User.objects.filter(username="bob").exists()
+    assert not User.objects.filter(grants__role="admin").exclude(pk=admin.pk).exists()
+    # To shut an account in a hurry it is enough.
+    assert client.patch("/api/v1/users/anna", {"active": False}, "application/json", headers=root).status_code == 200
+
+
+def test_a_person_has_no_more_tokens_than_they_can_look_after(client: Client, admin: User, settings: Settings) -> None:
+    settings.HBUS_TOKENS_PER_PERSON = 2
+    client.force_login(admin)
+    body = {"role": "viewer", "scope": "*", "expires_at": later().isoformat()}
+
+    def made(name: str) -> Any:
+        return client.post("/api/v1/tokens", {**body, "name": name}, "application/json")
+
+    prefix = made("a").json()["prefix"]
+    assert made("b").status_code == 201
+    refused = made("c")
+    assert (refused.status_code, refused.json()["field"]) == (422, "name")
+    assert client.delete(f"/api/v1/tokens/{prefix}").status_code == 204
+    assert made("c").status_code == 201
 
 
 @pytest.mark.parametrize(
@@ -77,9 +115,10 @@ def test_users_are_added_changed_and_listed(client: Client, root: dict[str, str]
     ],
 )
 def test_bad_input_names_the_field_and_leaves_nothing(
-    client: Client, root: dict[str, str], body: dict[str, Any], field: str
+    client: Client, admin: User, body: dict[str, Any], field: str
 ) -> None:
-    answer = client.post("/api/v1/users", body, "application/json", headers=root)
+    client.force_login(admin)
+    answer = client.post("/api/v1/users", body, "application/json")
     assert answer.status_code == 422
     problem = answer.json()
     assert problem["field"] == field
@@ -87,9 +126,10 @@ def test_bad_input_names_the_field_and_leaves_nothing(
     assert not User.objects.filter(username="anna").exists()
 
 
-def test_a_password_is_reset(client: Client, root: dict[str, str], make_user: MakeUser) -> None:
+def test_a_password_is_reset(client: Client, admin: User, make_user: MakeUser) -> None:
     anna = make_user("anna")
-    answer = client.post("/api/v1/users/anna/password", {"reason": "forgot"}, "application/json", headers=root)
+    client.force_login(admin)
+    answer = client.post("/api/v1/users/anna/password", {"reason": "forgot"}, "application/json")
     anna.refresh_from_db()
     assert anna.check_password(answer.json()["password"])
 

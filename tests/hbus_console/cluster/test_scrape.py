@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from django.test import Client
 from django.utils import timezone
+from pytest_django import Settings
 
 from engine.bus.facts import Fact, batches
 from hbus_console.access.acts import Role
@@ -63,6 +64,14 @@ def test_this_machine_may_look(client: Client) -> None:
 )
 def test_what_came_through_a_proxy_is_not_this_machine(client: Client, headers: dict[str, str]) -> None:
     assert client.get("/metrics", headers=headers).status_code == 401
+
+
+@pytest.mark.parametrize(("proxies", "status"), [(("10.0.0.7",), 200), (("127.0.0.0/8",), 401), (("127.0.0.1",), 401)])
+def test_where_a_proxy_stands_on_this_machine_nobody_is_taken_for_it(
+    client: Client, settings: Settings, proxies: tuple[str, ...], status: int
+) -> None:
+    settings.TRUSTED_PROXIES = proxies
+    assert client.get("/metrics").status_code == status
 
 
 @pytest.mark.django_db
