@@ -7,28 +7,28 @@ import threading
 import time
 import urllib.request
 import uuid
-from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
+from urllib.error import HTTPError
+
+CLOSED = {"limited": True, "on_loss": "closed", "fallback": 0.0}
 
 
 class QuotaClient:
-    """Thread-safe. ``allow(n)`` takes ``n`` tokens if they are there; it waits for an answer only where none are."""
+    """Thread-safe. ``allow(n)`` takes ``n`` tokens if they are there; it waits for an answer only where none are.
 
-    def __init__(
-        self, url: str, token: str, *, node: str, service: str, resource: str, timeout_s: float = 1.0,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:  # fmt: skip
-        self._clock = clock
-        self._url, self._node, self._timeout_s = f"{url}/api/v1/quota/want", node, timeout_s
+    Without an answer the policy says how it goes on. Who is refused (4xx) takes nothing, and ``refused`` says why.
+    """
+
+    def __init__(self, url: str, token: str, *, node: str, service: str, resource: str,
+                 timeout_s: float = 1.0, clock: Any = time.monotonic) -> None:  # fmt: skip
+        self._url, self._node, self._timeout_s, self._clock = f"{url}/api/v1/quota/want", node, timeout_s, clock
         self._headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-        self._name = {"service": service, "resource": resource}
+        self._name, self.refused, self._told = {"service": service, "resource": resource}, "", dict[str, Any](CLOSED)
         self._lock, self._asking = threading.Lock(), threading.Lock()
         self._permits: list[list[Any]] = []  # id, tokens left, tokens had, when it ends
         self._void: list[tuple[str, int]] = []  # unspent tokens that ended, with the id of their answer
-        self._asked_for, self._since, self._demand = 0, self._clock(), 1.0
+        self._asked_for, self._since, self._demand = 0, clock(), 1.0
         self._again_at, self._probe_at, self._pause_s, self._away = 0.0, 0.0, 0.1, False
-        self._told: dict[str, Any] = {"limited": True, "on_loss": "closed", "fallback": 0.0}
         self._flight: dict[str, Any] | None = None  # a Want that may have been carried out, and when it was sent
         self._sent_at, self._alone, self._alone_at, self._spent_alone = 0.0, 1.0, 0.0, 0
 
@@ -38,7 +38,7 @@ class QuotaClient:
             taken, low = self._take(n), self._low()
         if taken:
             if low and not self._asking.locked():
-                threading.Thread(target=self._ask, args=(0,)).start()
+                threading.Thread(target=self._ask, args=(0,), daemon=True).start()
             return True
         self._ask(n)
         with self._lock:
@@ -46,9 +46,8 @@ class QuotaClient:
 
     def _take(self, n: int) -> bool:
         while self._permits and (self._permits[0][3] <= self._clock() or not self._permits[0][1]):
-            ended = self._permits.pop(0)
-            if ended[1] and self._told["limited"]:
-                self._void.append((ended[0], ended[1]))
+            permit, left, _, _ = self._permits.pop(0)
+            self._void += [(permit, left)] if left and self._told["limited"] else []
         enough = bool(sum(permit[1] for permit in self._permits) >= n)
         for permit in self._permits if enough else ():
             part = min(n, permit[1])
@@ -84,19 +83,21 @@ class QuotaClient:
     def _send(self, want: dict[str, Any]) -> dict[str, Any] | None:
         body = json.dumps({"node": self._node, "wants": [want]}).encode()
         request = urllib.request.Request(self._url, body, self._headers)  # noqa: S310 - an address that its owner gave
-        with suppress(OSError, ValueError), urllib.request.urlopen(request, timeout=self._timeout_s) as answer:  # noqa: S310
-            return dict(json.load(answer)["allocs"][0])
-        return None
+        self.refused = ""
+        try:
+            with urllib.request.urlopen(request, timeout=self._timeout_s) as answer:  # noqa: S310
+                return dict(json.load(answer)["allocs"][0])
+        except (OSError, ValueError) as error:
+            if isinstance(error, HTTPError) and error.code < 500:
+                self.refused = error.read(2_000).decode(errors="replace")
+            return None
 
     def _hear(self, want: dict[str, Any], told: dict[str, Any] | None) -> None:
         now, jitter = self._clock(), random.uniform(0.8, 1.2)  # noqa: S311
         if told is None:
+            self._told = dict(CLOSED) if self.refused else self._told
             self._alone_at = self._alone_at if self._away else now
-            self._away, self._probe_at, self._pause_s = (
-                True,
-                now + self._pause_s * jitter,
-                min(2.0, self._pause_s * 1.5),
-            )
+            self._away, self._probe_at, self._pause_s = True, now + self._pause_s * jitter, min(2, self._pause_s * 1.5)
             return
         self._flight, self._away, self._pause_s, self._told = None, False, 0.1, told
         self._alone, self._again_at = min(1.0, self._alone), self._sent_at + told["again_s"] * jitter

@@ -20,7 +20,7 @@ class Console:
 
     def __init__(self) -> None:
         self.asked: list[dict[str, Any]] = []
-        self.away = False
+        self.away, self.status = False, 200
         self.answer: dict[str, Any] = {
             "limited": True, "granted": 10, "lifetime_s": 5.0, "again_s": 0.0, "fallback": 2.0, "on_loss": "fallback",
         }  # fmt: skip
@@ -31,9 +31,11 @@ class Console:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 (want,) = body["wants"]
                 console.asked.append(want)
-                self.send_response(503 if console.away else 200)
+                self.send_response(503 if console.away else console.status)
                 self.end_headers()
-                if not console.away:
+                if console.status != 200:
+                    self.wfile.write(b"no longer valid")
+                elif not console.away:
                     self.wfile.write(json.dumps({"allocs": [{"id": want["id"], **console.answer}]}).encode())
 
             def log_message(self, *_: object) -> None:
@@ -145,3 +147,19 @@ def test_it_waits_as_long_as_it_is_told_to(client: QuotaClient, console: Console
     clock.advance(0.5)
     assert not client.allow()
     assert len(console.asked) == 2
+
+
+def test_who_is_refused_spends_nothing_alone_and_says_why(
+    client: QuotaClient, console: Console, clock: ManualClock
+) -> None:
+    """Found by a stranger: a revoked token was taken for a control plane that is away, and went on for ever."""
+    assert client.allow(10)
+    console.status = 401
+    for _ in range(5):
+        clock.advance(10)
+        assert not client.allow()
+    assert client.refused == "no longer valid"
+    console.status = 200
+    clock.advance(10)
+    assert client.allow()
+    assert client.refused == ""
