@@ -181,26 +181,8 @@ class Allocator:
     def _bucket(self, link: BucketLink, rule: KeptRule, now: float) -> BucketState:
         state = self._buckets.get((link.rule, link.owner))
         if state is None:
-            # Nobody knows what was taken before this memory began.
-            tokens = min(room(rule), rule.limit * max(0.0, now - self._born))
-            if rule.by_period:
-                tokens = rule.limit * known_share(link, self._born)
-            state = BucketState(tokens, now, now, rule.limit, now, began_ms=link.began_ms)
-            self._buckets[link.rule, link.owner] = state
-        passed = max(0.0, now - state.seen)
-        if passed or now < state.seen - BACK_S:
-            state.seen = now
-        state.at += passed
-        if not rule.by_period:
-            # When the limit changed nobody knows here.
-            _pour(state, rule, min(rule.limit, state.limit) * passed)
-            state.limit = rule.limit
-        elif link.began_ms > state.began_ms and now * 1000 >= link.began_ms:
-            state.tokens, state.began_ms, state.limit = rule.limit, link.began_ms, rule.limit
-        elif rule.limit != state.limit:
-            # What was used of the period so far counts against the new limit.
-            state.tokens += (rule.limit - state.limit) * known_share(link, self._born)
-            state.limit = rule.limit
+            state = self._buckets[link.rule, link.owner] = begun(link, rule, now, self._born)
+        pass_time(state, link, rule, now, self._born)
         return state
 
     def _answer(self, want: Want, offers: Sequence[Offered], granted: int) -> Alloc:
@@ -225,6 +207,32 @@ class Allocator:
             tuple(offer.state.born for offer in offers),
             tuple(offer.alone for offer in offers),
         )
+
+
+def begun(link: BucketLink, rule: KeptRule, now: float, born: float) -> BucketState:
+    """A bucket that nobody has asked yet. Nobody knows what was taken before the memory began, at ``born``."""
+    tokens = min(room(rule), rule.limit * max(0.0, now - born))
+    if rule.by_period:
+        tokens = rule.limit * known_share(link, born)
+    return BucketState(tokens, now, now, rule.limit, now, began_ms=link.began_ms)
+
+
+def pass_time(state: BucketState, link: BucketLink, rule: KeptRule, now: float, born: float) -> None:
+    """What comes in until ``now``, and what another limit or period makes of it."""
+    passed = max(0.0, now - state.seen)
+    if passed or now < state.seen - BACK_S:
+        state.seen = now
+    state.at += passed
+    if not rule.by_period:
+        # When the limit changed nobody knows here.
+        _pour(state, rule, min(rule.limit, state.limit) * passed)
+        state.limit = rule.limit
+    elif link.began_ms > state.began_ms and now * 1000 >= link.began_ms:
+        state.tokens, state.began_ms, state.limit = rule.limit, link.began_ms, rule.limit
+    elif rule.limit != state.limit:
+        # What was used of the period so far counts against the new limit.
+        state.tokens += (rule.limit - state.limit) * known_share(link, born)
+        state.limit = rule.limit
 
 
 def known_share(link: BucketLink, born: float) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Annotated
 
 import msgspec
@@ -36,8 +36,9 @@ class Book(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """By which rules of tokens are found without looking at each."""
         return RuleIndex(rule for rule in self.rules if rule.period is not Period.AT_ONCE)
 
-    def plan_of(self, tenant: str) -> str:
-        return self.plans.get(tenant, "")
+    def plan_of(self, name: Name) -> str:
+        """The plan of the tenant itself, or else of whose it is."""
+        return self.plans.get(name.tenant) or self.plans.get(name.person, "")
 
     def resolve(self, name: Name, at_ms: int) -> Terms:
         """What holds for a limiter at a moment (which matters to calendar periods alone).
@@ -47,15 +48,16 @@ class Book(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """
         own: dict[Period, Rule] = {}
         together: list[Rule] = []
-        for rule in self.index.covering(name, self.plan_of(name.tenant)):
+        for rule in self.index.covering(name, self.plan_of(name)):
             if rule.whose is Whose.TOGETHER:
                 together.append(rule)
             elif rule.period not in own or own[rule.period].rank() < rule.rank():
                 own[rule.period] = rule
-        chosen = [*own.values(), *together][:MOST_LINKS]
+        nearest_first = partial(sorted, key=Rule.rank, reverse=True)
+        chosen = [*nearest_first(own.values()), *nearest_first(together)][:MOST_LINKS]
         if not chosen:
             return Terms(version=self.version)
-        nearest = max(chosen, key=lambda rule: (rule.whose is Whose.EACH, rule.rank()))
+        nearest = chosen[0]
         rates = [rule for rule in chosen if rule.period is Period.NONE]
         return Terms(
             tuple(self._link(rule, name, at_ms) for rule in chosen),
@@ -89,7 +91,9 @@ class Book(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             ]
         )
         plans = {tenant for tenant, _ in set(self.plans.items()) ^ set(old.plans.items())}
-        return lambda name: name.tenant in plans or bool(altered.covering(name, self.plan_of(name.tenant)))
+        return lambda name: (
+            name.tenant in plans or name.person in plans or bool(altered.covering(name, self.plan_of(name)))
+        )
 
     def kept(self) -> tuple[KeptBook, dict[str, KeptRule]]:
         """What is given to a control plane."""
@@ -103,7 +107,7 @@ class Book(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return {}
 
     def _link(self, rule: Rule, name: Name, at_ms: int) -> BucketLink:
-        owner = name.tenant if rule.whose is Whose.EACH else ""
+        owner = rule.subject(name) if rule.whose is Whose.EACH else ""
         if rule.period is Period.NONE:
             return BucketLink(rule.id, owner)
         began_ms, ends_ms = self._periods.get((rule.period, rule.zone), (0, 0))

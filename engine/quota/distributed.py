@@ -50,6 +50,31 @@ class DistributedLimiter(HeldLimiter):
                     pass
             return self._allow_slowly(n)
 
+    def take_some(self, most: int) -> int:
+        """Take up to ``most``; how many. Where none is there it waits for one as :meth:`allow` does."""
+        got = self._some(most)
+        if got or not most:
+            return got
+        return 1 + self._some(most - 1) if self.allow() else 0
+
+    def _some(self, most: int) -> int:
+        with self._lock:
+            self._look(most)
+            if not self._terms.chain or not most:
+                return most
+            now = self._clock.monotonic()
+            self._expire(now)
+            head = self._line.head
+            got = 0 if head is not None and head.patient else self._purse.take_some(most)
+            if got:
+                self._look_ahead()
+            elif self._away():
+                _, alone = self._source_and_tokens(now)
+                n = min(most, most if alone == math.inf else int(alone))
+                got = n if n and self._stand_in(n, now) else 0
+            self._demand.add(most - got)
+            return got
+
     def _allow_slowly(self, n: int) -> bool:
         with self._lock:
             self._look(n)

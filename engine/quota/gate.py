@@ -25,6 +25,8 @@ class HeldByRules(Limiter, Protocol):
 
     def glance(self) -> Glance: ...
 
+    def take_some(self, most: int) -> int: ...
+
 
 class LimiterSource(Protocol):
     """Where limiters are had: a :class:`~engine.quota.node.QuotaNode`."""
@@ -48,10 +50,12 @@ class Admission(NamedTuple):
     ok: bool
     #: When it is worth asking again, in seconds; 0 where it was admitted.
     again_s: float = 0.0
-    #: What the limiter is held to, and how it stands; ``None`` where nobody need know.
+    #: How the limiter stands, and which rule lets the least through; ``None`` where nobody need know.
     status: LimiterStatus | None = None
-    #: The ids of the rules that it is held to, the narrowest first as far as is known.
-    policies: tuple[str, ...] = ()
+
+    @property
+    def rule(self) -> str:
+        return "" if self.status is None else self.status.rule
 
 
 ADMITTED = Admission(True)
@@ -93,9 +97,7 @@ class QuotaGate:
         """Take as many of ``most`` tokens as are there now, as whoever goes on by itself does; ``waited``: they were
         waited for.
         """
-        n = most
-        while n and not limiter.allow(n):
-            n //= 2
+        n = limiter.take_some(most)
         if n:
             shadowed = n if self._limiters.shadows and not self._shadow(*key, n) else 0
             self._uses.count(key, n, n if waited else 0, 0, shadowed)
@@ -136,9 +138,7 @@ class QuotaGate:
 
     def _refusal(self, limiter: HeldByRules, n: int) -> Admission:
         status = limiter.status()
-        held_to = dict.fromkeys((status.rule, *(link.rule for link in limiter.terms.chain)))
-        again_s = self._again_s(limiter.terms, status, n)
-        return Admission(False, again_s, status, tuple(rule for rule in held_to if rule))
+        return Admission(False, self._again_s(limiter.terms, status, n), status)
 
     def _again_s(self, terms: Terms, status: LimiterStatus, n: int) -> float:
         ends_ms = min((link.ends_ms for link in terms.chain if link.ends_ms), default=0)

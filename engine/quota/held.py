@@ -394,7 +394,7 @@ class HeldLimiter:
         repaid, self._spent_alone = self._spent_alone, 0
         terms = self._terms
         return Want(
-            new_id(self._clock.now_ms()), self._host.node, str(self.name), self.name.tenant, terms.chain, asked,
+            new_id(self._clock.now_ms()), self._host.node, str(self.name), self.name.person, terms.chain, asked,
             0.0 if self.closed else max(rate, pending / REFILL_S), min(returned, MOST_TOKENS),
             min(repaid, MOST_TOKENS), terms.weight, terms.floor, terms.priority, self._spilled, self._purse.born,
             self._host.life, self._host.number(), self._heard,

@@ -149,8 +149,9 @@ class QuotaNode:
         self._woken.set()
 
     def wake(self, limiter: HeldLimiter) -> Terms:
-        terms = self._terms(limiter.name)
         with self._lock:
+            # Under the lock: a book that is adopted from here on is given to it.
+            terms = self._terms(limiter.name)
             self._mind_periods(terms)
             if isinstance(limiter, DistributedLimiter):
                 self._limiters[_key(limiter.name)] = limiter
@@ -332,11 +333,12 @@ class QuotaNode:
 
     def _give_terms(self, limiters: Iterable[DistributedLimiter]) -> None:
         """What these are held to now. Periods are found again by all that count in some."""
-        self._periods_ms = (-math.inf, math.inf)
         for limiter in limiters:
             limiter.adopt(self._terms(limiter.name))
-        for limiter in self._all():
-            self._mind_periods(limiter.terms)
+        with self._lock:
+            self._periods_ms = (-math.inf, math.inf)
+            for limiter in self._limiters.values():
+                self._mind_periods(limiter.terms)
 
     def _mind_periods(self, terms: Terms) -> None:
         for link in terms.chain:

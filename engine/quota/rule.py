@@ -26,7 +26,7 @@ _SECONDS = {Period.DAY: 86_400.0, Period.MONTH: 30 * 86_400.0}
 class Whose(StrEnum):
     """Who has a bucket of the rule."""
 
-    #: Each tenant that it covers has one of its own.
+    #: Each tenant that it covers has one of its own, see :meth:`Rule.subject`.
     EACH = "each"
     #: All that it covers share one.
     TOGETHER = "together"
@@ -72,12 +72,23 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
                     field="zone",
                 ) from error
 
+    @property
+    def by_program(self) -> bool:
+        """Whether it tells the programs of a person apart, which its pattern of tenants says by a stroke; else all of
+        them are that person: nobody has more by having more tokens.
+        """
+        return "/" in self.tenant
+
+    def subject(self, name: Name) -> str:
+        """The tenant as the rule sees it."""
+        return name.tenant if self.by_program else name.person
+
     def covers(self, name: Name, plan: str) -> bool:
         return (
             self.shadow is name.shadow
             and (not self.plan or self.plan == plan)
-            and (self.sample == 1.0 or place_of(name.tenant) < self.sample)
-            and fnmatchcase(name.tenant, self.tenant)
+            and (self.sample == 1.0 or place_of(self.subject(name)) < self.sample)
+            and fnmatchcase(self.subject(name), self.tenant)
             and fnmatchcase(name.resource, self.resource)
             and fnmatchcase(name.service, self.service)
         )

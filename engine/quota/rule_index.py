@@ -29,9 +29,9 @@ class _Entry:
         return (
             rule.shadow is name.shadow
             and (self.resource is None or self.resource.match(name.resource) is not None)
-            and (self.tenant is None or self.tenant.match(name.tenant) is not None)
+            and (self.tenant is None or self.tenant.match(rule.subject(name)) is not None)
             and (self.service is None or self.service.match(name.service) is not None)
-            and (rule.sample == 1.0 or place_of(name.tenant) < rule.sample)
+            and (rule.sample == 1.0 or place_of(rule.subject(name)) < rule.sample)
         )
 
 
@@ -55,7 +55,7 @@ class RuleIndex:
         """What :meth:`Rule.covers` says of each, in their order."""
         found = [
             entry
-            for tenant in (name.tenant, None)
+            for tenant in dict.fromkeys((name.tenant, name.person, None))
             for service in (name.service, None)
             for of in (("", plan) if plan else ("",))
             for entry in self._places.get((tenant, service, of), ())

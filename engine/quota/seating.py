@@ -47,7 +47,7 @@ def _of_seats(rule: Rule) -> bool:
 
 
 def _links(book: Book, name: Name) -> tuple[SeatLink, ...]:
-    plan = book.plans.get(name.tenant, "")
+    plan = book.plan_of(name)
     found: list[SeatLink] = []
     for shadow in (False, True):
         asked = Name(name.service, name.resource, name.tenant, shadow=shadow)
@@ -59,6 +59,6 @@ def _links(book: Book, name: Name) -> tuple[SeatLink, ...]:
 
 
 def _link(rule: Rule, name: Name, nodes: int) -> SeatLink:
-    owner = "" if rule.whose is Whose.TOGETHER else spelt(name.tenant)
+    owner = "" if rule.whose is Whose.TOGETHER else spelt(rule.subject(name))
     alone = max(1, int(rule.limit * rule.fallback / nodes))
     return SeatLink(spelt(rule.id), owner, int(rule.limit), rule.on_loss, alone, rule.shadow)

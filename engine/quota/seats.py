@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
+from weakref import WeakValueDictionary
 
 from engine.core.clock import Clock, SystemClock
 from engine.core.error_text import text_of
@@ -66,7 +67,7 @@ class SeatPlane(Protocol):
 class Seated:
     """What one piece of work has taken. Thread-safe."""
 
-    __slots__ = ("_leave", "refused", "shadowed")
+    __slots__ = ("__weakref__", "_leave", "refused", "shadowed")
 
     def __init__(self, leave: Callable[[], None], refused: str = "", shadowed: bool = False) -> None:
         self._leave: Callable[[], None] | None = leave
@@ -106,6 +107,8 @@ class SeatKeeper:
         self._run_id = new_span_id()
         self._lock = threading.Lock()
         self._held: dict[str, set[str]] = {}
+        #: Who sits, by the seat, as long as anybody has it: whoever was cancelled may have had no chance to leave.
+        self._sitting: WeakValueDictionary[str, Seated] = WeakValueDictionary()
         self._ask_at = float("-inf")
         #: Whether it was said that the store is away.
         self._said = False
@@ -119,19 +122,26 @@ class SeatKeeper:
         # By the process too: one that was started anew under the same name is another.
         seat = f"{self._node} {self._run_id} {next(self._numbers)}"
         taken: list[str] = []
-        shadowed = False
+        seated = Seated(lambda: self._leave(taken, seat))
+        with self._lock:
+            self._sitting[seat] = seated
         for link in links:
             if self._take(link, seat):
                 taken.append(link.bucket)
             elif link.shadow:
-                shadowed = True
+                seated.shadowed = True
             else:
-                self._leave(taken, seat)
+                seated.leave()
                 return Seated(lambda: None, link.rule)
-        return Seated(lambda: self._leave(taken, seat), shadowed=shadowed)
+        return seated
 
     def renew(self) -> None:
-        """Hold for longer what is held. Raises :class:`Unavailable`."""
+        """Hold for longer what is held, and let go what nobody has any more. Raises :class:`Unavailable`."""
+        with self._lock:
+            sitting = set(self._sitting)
+            lost = [(bucket, seat) for bucket, seats in self._held.items() for seat in seats - sitting]
+        for bucket, seat in lost:
+            self._leave([bucket], seat)
         with self._lock:
             held = {bucket: sorted(seats) for bucket, seats in self._held.items() if seats}
         if held:
@@ -205,3 +215,5 @@ class SeatKeeper:
                 self.renew()
             except Unavailable as error:
                 self._went_away(error)
+            except Exception:  # noqa: BLE001 - a mistake of ours: seats that nobody renews are taken by others
+                _log.exception("seats could not be renewed; it goes on")

@@ -43,16 +43,27 @@ class Name:
                     field=part,
                 )
 
+    @property
+    def person(self) -> str:
+        """Whose the tenant is: of ``MAKER/NAME``, a program of somebody's, the maker; else the tenant itself."""
+        return person_of(self.tenant)
+
     def __str__(self) -> str:
         """How it is called on the wire, like no other: a part's own signs that divide there are spelt out."""
         parts = (self.service, self.resource, self.tenant, *(("shadow",) if self.shadow else ()))
         return "/".join(map(spelt, parts))
 
 
+def person_of(tenant: str) -> str:
+    """See :attr:`Name.person`."""
+    return tenant.partition("/")[0]
+
+
 @dataclass(frozen=True, slots=True)
 class Terms:
     """Without links it is not limited."""
 
+    #: The nearest first: those of the tenant's own before those that tenants share, then by what they are about.
     chain: tuple[BucketLink, ...] = ()
     #: The narrowest limit and burst of the chain, as far as this node knows.
     limit: float = float("inf")

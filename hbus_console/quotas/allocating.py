@@ -41,7 +41,7 @@ class BucketNow:
     @property
     def owner(self) -> str:
         """The tenant whose bucket it is; empty where all share it."""
-        return unquote(self.seen.link.owner)
+        return self.seen.link.owner
 
     @property
     def tokens(self) -> float:

@@ -13,6 +13,7 @@ from engine.core.errors import QuotaExceeded
 from engine.core.pacing import Pacing
 from engine.quota.gate import QuotaGate
 from hbus_console.quotas import door
+from hbus_console.quotas.services.rules import policy_of
 
 #: Services. What they are for is a topic (of the first two) or a job; the tenant is who publishes, the subscription
 #: that reads, and the team that owns the job.
@@ -34,10 +35,12 @@ def take(service: str, resource: str, tenant: str, what: str, n: int = 1) -> Cal
     admission = gate.admit(service, resource, tenant, n)
     if admission.ok:
         return lambda count: gate.take_back(service, resource, tenant, count) if count else None
-    at_once = admission.status.burst if admission.status is not None else 0.0
+    at_once = gate.limiter(service, resource, tenant).terms.burst
     never = f", and never {n:,} at once: the limit lets {at_once:,.0f} go together" if n > at_once else ""
     who = tenant or "Who has no name"
-    raise QuotaExceeded(f"{who} may {what} for now{never}.", again_s=admission.again_s, policies=admission.policies)
+    raise QuotaExceeded(
+        f"{who} may {what} for now{never}.", again_s=admission.again_s, policies=(policy_of(admission.rule),)
+    )
 
 
 def limits_anything(service: str) -> bool:
@@ -70,7 +73,7 @@ class QuotaPacing:
         got = gate.some(gate.limiter(*self._key), self._key, most, waited=self._held)
         self._held = got < most
         if not got:
-            self._policy = gate.limiter(*self._key).status().rule
+            self._policy = policy_of(gate.limiter(*self._key).status().rule)
         return got
 
     def give_back(self, count: int) -> None:

@@ -25,6 +25,7 @@ from engine.quota.seats import SeatKeeper, SeatPlane
 from engine.quota.uses import Uses, facts_of
 from hbus_console.quotas.reports import keep_report, report_of
 from hbus_console.quotas.services.books import newest_book
+from hbus_console.quotas.services.rules import policy_of
 from hbus_console.wiring import fact_log, quota, store
 from hbus_console.wiring.store import Closing, once
 
@@ -90,7 +91,9 @@ class QuotaDoor:
         self._busy = bool(uses)
         statuses = self.node.statuses()
         policies = {
-            (name.service, name.resource, name.tenant): status.rule for name, status in statuses if not name.shadow
+            (name.service, name.resource, name.tenant): policy_of(status.rule)
+            for name, status in statuses
+            if not name.shadow
         }
         self._facts.emit(list(facts_of(uses, policies, now_ms, self._name)))
         keep_report(self._name, now_ms, report_of(self.node.version, self._away_ms, statuses, uses, over_s))
@@ -109,6 +112,8 @@ class QuotaDoor:
             except (DatabaseError, HbusError) as error:
                 # The next one tells all of it anew; what was used went its own way.
                 _log.warning("what this process's limits do cannot be told: %s", error)
+            except Exception:  # noqa: BLE001 - a mistake of ours: nobody would hear of this process any more
+                _log.exception("what this process's limits do cannot be told; it goes on")
             if ends:
                 connections.close_all()
                 return

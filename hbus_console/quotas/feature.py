@@ -8,7 +8,7 @@ from hbus_console.registry.declaration import Feature, MenuEntry, Mount, Owned, 
 #: A policy may cover everybody, whatever it is called: no scope but the whole installation can be given for it.
 QUOTA_EDIT = Act("quota.edit", Role.GOVERNOR, "make, change and delete quota policies")
 QUOTA_PLAN = Act("quota.plan", Role.GOVERNOR, "say which plan a tenant has")
-#: For itself: it gets what the policies give it anyway, wherever it may read.
+#: For itself, of resources in its scope.
 QUOTA_WANT = Act("quota.want", Role.VIEWER, "ask for tokens")
 QUOTA_WANT_FOR = Act("quota.want_for", Role.GOVERNOR, "want tokens for any tenant")
 

@@ -8,16 +8,16 @@ from django.db.models import Q
 from django.urls import reverse
 
 from hbus_console.access.permissions import Actor
-from hbus_console.quotas.models import QuotaPolicy, TenantPlan
 from hbus_console.quotas.services.draft import snapshot
+from hbus_console.quotas.sight import plans_seen, policies_seen
 from hbus_console.quotas.wording import limit_words
 from hbus_console.ui.finding import MOST, Hit, HitGroup, group
 
 
 def find(who: Actor, text: str) -> list[HitGroup]:
-    """Two queries. Policies lie in no namespace: whoever may look at anything is held to them, and may read them."""
-    rows = QuotaPolicy.objects.select_related("team").filter(Q(name__icontains=text) | Q(tenant__icontains=text))
-    plans = TenantPlan.objects.filter(until__isnull=True, tenant__icontains=text).exclude(plan="")
+    """Two queries. Three, of who does not see everything."""
+    rows = policies_seen(who).select_related("team").filter(Q(name__icontains=text) | Q(tenant__icontains=text))
+    plans = plans_seen(who).filter(tenant__icontains=text)
     policies = (
         Hit(row.name, limit_words(snapshot(row)), reverse("quotas:policy", args=[row.name])) for row in rows[: MOST + 1]
     )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.quota.preview import Foreseen, foresee
+from engine.quota.terms import Name
 from hbus_console.evidence.totals import total
 from hbus_console.quotas.models import QuotaUse
 from hbus_console.quotas.services.draft import checked
@@ -61,27 +62,28 @@ def preview(values: Mapping[str, Any], now_ms: int, scopes: tuple[str, ...]) -> 
     since = now_ms // 60_000 * 60 - DAY_S
     rows = QuotaUse.objects.filter(covered_q(settings), uses_q(scopes), minute__gte=since).order_by()
     by_tenant = rows.values_list("tenant").annotate(a=total("admitted"), r=total("refused"))
-    sums = {tenant: (admitted + refused, refused) for tenant, admitted, refused in by_tenant}
-    chosen = sorted(sums, key=lambda tenant: (-sums[tenant][0], tenant))[:MOST_TENANTS]
+    sums = {tenant: admitted + refused for tenant, admitted, refused in by_tenant}
+    chosen = sorted(sums, key=lambda tenant: (-sums[tenant], tenant))[:MOST_TENANTS]
     asked: dict[str, Counter[int]] = defaultdict(Counter)
     shared = together(settings)
     minutes = (
         rows.filter(tenant__in=chosen).values_list("tenant", "minute").annotate(a=total("admitted"), r=total("refused"))
     )
-    for tenant, minute, admitted, refused in minutes:
-        asked["" if shared else tenant][minute] += admitted + refused
     (rule, *_) = rules_of("tried", settings, now_ms)
-    lost = sum(refused for _, refused in (sums[tenant] for tenant in chosen))
-    found = [
-        TenantForeseen(tenant, foresee(rule, came), lost if shared else sums[tenant][1])
-        for tenant, came in asked.items()
-    ]
+    lost_by = Counter[str]()
+    for tenant, minute, admitted, refused in minutes:
+        # As the rule sees it: whose buckets are not told apart.
+        subject = "" if shared else rule.subject(Name("", "", tenant))
+        asked[subject][minute] += admitted + refused
+        lost_by[subject] += refused
+    found = [TenantForeseen(tenant, foresee(rule, came), lost_by[tenant]) for tenant, came in asked.items()]
     whole = Foreseen()
     for each in found:
         whole.add(each.foreseen)
     touched = [each for each in found if each.foreseen.least < each.foreseen.asked]
     touched.sort(key=lambda each: (each.foreseen.least - each.foreseen.asked, each.tenant))
     listed = touched[:MOST_LISTED]
+    lost = sum(lost_by.values())
     return PolicyPreview(
         limit_words(settings), whole, lost, listed, len(touched), len(touched) - len(listed), len(sums) - len(chosen)
     )

@@ -16,8 +16,8 @@ from zoneinfo import ZoneInfo
 
 from engine.core.errors import BadInput
 
-#: Lines of one policy.
-MOST_OVERRIDES = 50
+#: Lines of one policy, and the most tokens that any limit or burst says.
+MOST_OVERRIDES, MOST_AMOUNT = 50, 1e12
 _MOMENT = r"(\d{4}-\d{2}-\d{2}T\d{2}:\d{2})"
 _LINE = re.compile(rf"{_MOMENT}\.\.{_MOMENT}\s+(\d+(?:\.\d+)?)(?:\s+burst\s+(\d+(?:\.\d+)?))?(?:\s+(.*))?")
 _EXAMPLE = "For example 2026-11-27T00:00..2026-11-28T06:00 120 burst 400 black friday."
@@ -38,7 +38,7 @@ class Override:
         """Its burst, in place of a policy's of that ``limit`` and ``burst``."""
         if self.burst is not None:
             return self.burst
-        return burst * self.limit / limit if limit else burst
+        return min(MOST_AMOUNT, burst * self.limit / limit) if limit else burst
 
     def holds(self, at_ms: int) -> bool:
         return self.from_ms <= at_ms < self.to_ms
@@ -78,7 +78,14 @@ def _read(line: str, zone: str) -> Override:
     from_ms, to_ms = _moment(from_text, zone), _moment(to_text, zone)
     if from_ms >= to_ms:
         raise _refused(f"{line[:80]!r} ends before it begins.", "Write the earlier moment first.")
-    return Override(from_ms, to_ms, float(limit), None if burst is None else float(burst), words or "")
+    return Override(from_ms, to_ms, _amount(limit), None if burst is None else _amount(burst), words or "")
+
+
+def _amount(text: str) -> float:
+    amount = float(text)
+    if amount > MOST_AMOUNT:
+        raise _refused(f"{text[:40]} is no limit.", f"Write {MOST_AMOUNT:,.0f} at most.")
+    return amount
 
 
 def _moment(text: str, zone: str) -> int:

@@ -27,14 +27,15 @@ from engine.quota.uses import Key
 from hbus_console.access.permissions import Actor
 from hbus_console.access.web import actor, refuse
 from hbus_console.quotas import door
+from hbus_console.quotas.services.rules import policy_of
 
 API, CONSOLE = "api", "console"
 #: Nobody knows when a seat is left: who found none may ask again so soon, in seconds.
 SEAT_AGAIN_S = 1.0
 
 
-#: What a request took: by which gate, of which limiter and its name, how much, and its seat. A plain tuple, for each
-#: request makes one.
+#: What a request took: by which gate, of which limiter and its name, how much (0: it was refused), and its seat. A
+#: plain tuple, for each request makes one.
 Charge = tuple[QuotaGate, HeldByRules, Key, int, Seated]
 
 
@@ -60,7 +61,12 @@ class QuotaMiddleware:
         self._session = settings.SESSION_COOKIE_NAME
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        response = self._get_response(request)
+        try:
+            response = self._get_response(request)
+        except BaseException:
+            # Whoever hangs up has the request cancelled: nobody comes back to it.
+            leave(request)
+            raise
         charged: Charge | None = getattr(request, "quota_charge", None)
         if charged is not None:
             self._after(charged, response)
@@ -74,7 +80,7 @@ class QuotaMiddleware:
         if status >= 500:
             gate.take_back(*key, cost)
         told, headers = limiter.glance(), response.headers
-        if status == 429:
+        if status == 429 and not cost:
             again_s = float(headers.get("Retry-After", "0"))
             for header, value in rate_limit_headers(told, again_s, self._form).items():
                 headers[header] = value
@@ -107,23 +113,31 @@ def charge(request: HttpRequest, service: str, who: Actor) -> None:
     if not cost:
         return
     gate, tenant = door.door().gate, who.name
+    key = service, resource, tenant
+    limiter = gate.limiter(service, resource, tenant)
     seated = gate.enter(service, resource, tenant)
     if seated is not FREE and not seated.ok:
         raise QuotaExceeded(
             f"As many requests of this kind as may be are being answered for {tenant}.",
             again_s=SEAT_AGAIN_S,
-            policies=(unquote(seated.refused),),
+            policies=(policy_of(unquote(seated.refused)),),
         )
-    key = service, resource, tenant
-    limiter = gate.limiter(service, resource, tenant)
-    admission = gate.ask(limiter, key, cost)
     request.quota_charge = (gate, limiter, key, cost, seated)  # type: ignore[attr-defined]
+    admission = gate.ask(limiter, key, cost)
     if not admission.ok:
+        request.quota_charge = (gate, limiter, key, 0, seated)  # type: ignore[attr-defined]
         raise QuotaExceeded(
             f"{tenant} may send no more requests of this kind for now.",
             again_s=admission.again_s,
-            policies=admission.policies,
+            policies=(policy_of(admission.rule),),
         )
+
+
+def leave(request: HttpRequest) -> None:
+    """Let go the seat of a request that is not answered."""
+    charged: Charge | None = getattr(request, "quota_charge", None)
+    if charged is not None:
+        charged[4].leave()
 
 
 def leave_after(seated: Seated, response: HttpResponse) -> None:

@@ -1,27 +1,115 @@
-"""Who sees which uses of limits.
+"""Who sees what of limits.
 
-What a limit of messages or jobs is for is a namespace, and lies in the scopes of who may see that. Other services have
-names of their own: what they are for is seen by who sees everything.
+What a limit is for is a namespace, and lies in the scopes of who may see that: a topic, a job, or whatever a service
+outside calls its own. Requests to hbus itself have no namespace; who asked how much of them is seen by who sees
+everything.
+
+A policy is seen by whoever may meet it: it covers something in their scopes, or requests, or everything. What it says
+in its other parts, such as whom it is about, is seen with it. Of plans one sees one's own, and everybody's who gives
+them or sees everything.
 """
 
 from __future__ import annotations
 
-from django.db.models import Q
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from typing import Any
 
-from hbus_console.access.permissions import GLOBAL, covers
+from django.db.models import Q, QuerySet
+
+from engine.quota.rule import SIGNS
+from engine.quota.terms import person_of
+from hbus_console.access.acts import VIEW
+from hbus_console.access.permissions import GLOBAL, Actor, allows, covers, visible_scopes
 from hbus_console.access.scopes import scopes_q
+from hbus_console.audit.feature import AUDIT_READ
+from hbus_console.audit.models import AuditEntry
+from hbus_console.audit.trail import visible
+from hbus_console.quotas.feature import QUOTA_PLAN
+from hbus_console.quotas.models import QuotaPolicy, TenantPlan
+from hbus_console.quotas.services import policies
+from hbus_console.quotas.services.draft import snapshot
+from hbus_console.quotas.services.rolling_back import Difference
 
-#: Services whose resources are namespaces.
-OF_NAMESPACES = ("publish", "consume", "jobs")
+#: Services of hbus itself: their tokens are taken by what is done, and by nobody beside.
+OF_HBUS = ("api", "console", "publish", "consume", "jobs")
+#: Those of them whose resources are no namespaces.
+OF_REQUESTS = ("api", "console")
 
 
 def sees(scopes: tuple[str, ...], service: str, resource: str) -> bool:
     """Whether a limiter of that name lies in ``scopes``."""
-    return GLOBAL in scopes or (service in OF_NAMESPACES and any(covers(scope, resource) for scope in scopes))
+    return GLOBAL in scopes or (service not in OF_REQUESTS and any(covers(scope, resource) for scope in scopes))
 
 
 def uses_q(scopes: tuple[str, ...]) -> Q:
     """The filter that leaves the uses in ``scopes``."""
     if GLOBAL in scopes:
         return Q()
-    return Q(service__in=OF_NAMESPACES) & scopes_q(scopes, "resource")
+    return ~Q(service__in=OF_REQUESTS) & scopes_q(scopes, "resource")
+
+
+def meets(scopes: tuple[str, ...], settings: Mapping[str, Any]) -> bool:
+    """Whether a policy of these ``settings`` can be about something in ``scopes``."""
+    return (
+        GLOBAL in scopes
+        or settings["service"] in OF_REQUESTS
+        or any(_overlap(scope, settings["resource"]) for scope in scopes)
+    )
+
+
+def policies_seen(who: Actor) -> QuerySet[QuotaPolicy]:
+    scopes, rows = visible_scopes(who, VIEW), QuotaPolicy.objects.all()
+    if GLOBAL in scopes:
+        return rows
+    found = rows.values("name", "service", "resource")
+    return rows.filter(name__in=[each["name"] for each in found if meets(scopes, each)])
+
+
+def policy_seen(who: Actor, name: str) -> QuotaPolicy:
+    """Raises :class:`NotThere`, as for one that there is not."""
+    row = policies.policy(name)
+    if not meets(visible_scopes(who, VIEW), snapshot(row)):
+        raise policies.missing(name)
+    return row
+
+
+def plans_seen(who: Actor) -> QuerySet[TenantPlan]:
+    """The plans that hold now."""
+    rows = TenantPlan.objects.filter(until__isnull=True).exclude(plan="")
+    return rows if sees_tenants(who) else rows.filter(tenant__in=(who.name, person_of(who.name)))
+
+
+def sees_tenants(who: Actor) -> bool:
+    """Whether everybody's plan."""
+    return GLOBAL in visible_scopes(who, VIEW) or allows(who, QUOTA_PLAN)
+
+
+def entries_seen(who: Actor, seqs: list[int]) -> dict[int, AuditEntry]:
+    """Of these entries of the audit log those that ``who`` may read there, by their numbers."""
+    return visible(who).in_bulk(seqs, field_name="seq") if visible_scopes(who, AUDIT_READ) else {}
+
+
+def difference_seen(who: Actor, found: Difference) -> Difference:
+    """As much of what differs between two books."""
+    scopes = visible_scopes(who, VIEW)
+    mine = (who.name, person_of(who.name))
+    return Difference(
+        {
+            name: both
+            for name, both in found.policies.items()
+            if any(settings is not None and meets(scopes, settings) for settings in both)
+        },
+        {tenant: both for tenant, both in found.plans.items() if sees_tenants(who) or tenant in mine},
+    )
+
+
+def _overlap(scope: str, pattern: str) -> bool:
+    """Whether some name lies in the scope and fits the pattern, as far as its letters before the first sign say."""
+    if not scope.endswith(".*"):
+        return fnmatchcase(scope, pattern)
+    fixed = next((pattern[:at] for at, letter in enumerate(pattern) if letter in SIGNS), None)
+    if fixed is None:
+        return covers(scope, pattern)
+    namespace = scope[:-1]
+    return fixed.startswith(namespace) or namespace.startswith(fixed) or fnmatchcase(scope[:-2], pattern)

@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from engine.core.errors import BadInput
 from engine.quota import OnLoss, Period, Rule
 from engine.quota.trial import MOST_NODES, Shape, Traffic, Trial, try_out
 from hbus_console import checks
+from hbus_console.access.permissions import Actor
 from hbus_console.faults import GatheredFaults
 from hbus_console.quotas.services.draft import snapshot
-from hbus_console.quotas.services.policies import policy as policy_named
 from hbus_console.quotas.services.rules import rules_of
+from hbus_console.quotas.sight import policy_seen
 from hbus_console.ui import forms
 
 #: The longest that a call may wait, in seconds.
@@ -56,10 +58,16 @@ class AskedTrial:
     cut: tuple[float, float] | None
 
     def play(self) -> Trial:
-        return try_out(self.rule, self.traffic, max_wait_s=self.wait_s, nodes=self.nodes, cut=self.cut)
+        return _played(self)
 
 
-def read_asked(values: Mapping[str, str], at_ms: int) -> AskedTrial:
+@lru_cache(maxsize=16)
+def _played(asked: AskedTrial) -> Trial:
+    """Played once for a page and its chart. To be read only."""
+    return try_out(asked.rule, asked.traffic, max_wait_s=asked.wait_s, nodes=asked.nodes, cut=asked.cut)
+
+
+def read_asked(values: Mapping[str, str], at_ms: int, who: Actor) -> AskedTrial:
     """What ``values`` ask for, an override that holds at ``at_ms`` counted. Raises :class:`BadInput` by each field."""
     faults, read = GatheredFaults(), dict[str, Any]()
 
@@ -74,16 +82,16 @@ def read_asked(values: Mapping[str, str], at_ms: int) -> AskedTrial:
     of("wait_s", lambda: _patience(values))
     of("nodes", lambda: _whole(values, "nodes", 1, MOST_NODES))
     of("shape", lambda: Shape(checks.choice(values["shape"], "shape", SHAPES)))
-    of("rule", lambda: _rule(values, at_ms))
+    of("rule", lambda: _rule(values, at_ms, who))
     of("cut", lambda: _cut(values))
     faults.tell()
     traffic = Traffic(read["shape"], read["rate"], read["seconds"], read["peak"], read["tokens"])
     return AskedTrial(read["rule"], traffic, read["wait_s"], read["nodes"], read["cut"])
 
 
-def _rule(values: Mapping[str, str], at_ms: int) -> Rule:
+def _rule(values: Mapping[str, str], at_ms: int, who: Actor) -> Rule:
     if values["policy"]:
-        row = policy_named(values["policy"])
+        row = policy_seen(who, values["policy"])
         return rules_of(row.name, snapshot(row), at_ms)[0]
     limit = _number(values, "limit")
     burst = _number(values, "burst") if values["burst"] else limit

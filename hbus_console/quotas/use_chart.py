@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
@@ -19,6 +18,7 @@ from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.subjects import about
 from hbus_console.audit.trail import visible
 from hbus_console.evidence.totals import total
+from hbus_console.quotas.matching import fits, having, tenant_fits
 from hbus_console.quotas.models import PolicyVersion, QuotaPolicy, QuotaUse, TenantPlan
 from hbus_console.quotas.overrides import override_at, read_overrides
 from hbus_console.quotas.services.draft import snapshot
@@ -38,6 +38,8 @@ MARKED = {
     "quota.promote": "promoted",
     "quota.delete": "deleted",
 }
+#: Tenants of a plan whose uses are added up.
+MOST_PLANNED = 1_000
 #: More marks than this are a wall; the newest are kept.
 MOST_MARKS = 24
 
@@ -88,23 +90,14 @@ def used(who: Actor, chosen: TimeRange, row: QuotaPolicy, limiter: Key | None) -
 
 def covered_q(settings: Mapping[str, Any]) -> Q:
     """The uses that a policy's patterns cover."""
-    found = Q()
-    for field in ("service", "resource", "tenant"):
-        found &= _matches(field, settings[field])
+    found = fits("service", settings["service"]) & fits("resource", settings["resource"])
+    found &= tenant_fits(settings["tenant"])
     if settings["plan"]:
-        having = TenantPlan.objects.filter(plan=settings["plan"], until__isnull=True)
         # They lie in another database than the uses.
-        found &= Q(tenant__in=list(having.values_list("tenant", flat=True)[:1_000]))
+        planned = TenantPlan.objects.filter(until__isnull=True).exclude(plan="")
+        plans = dict(planned.values_list("tenant", "plan"))
+        found &= having([each for each, plan in plans.items() if plan == settings["plan"]][:MOST_PLANNED], plans)
     return found
-
-
-def _matches(field: str, pattern: str) -> Q:
-    if pattern == "*":
-        return Q()
-    if not set("*?[") & set(pattern):
-        return Q(**{field: pattern})
-    written = "".join({"*": ".*", "?": "."}.get(letter, re.escape(letter)) for letter in pattern)
-    return Q(**{f"{field}__regex": f"^{written}$"})
 
 
 def _named(key: Key) -> Q:

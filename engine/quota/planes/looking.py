@@ -12,7 +12,7 @@ import redis
 
 from engine.core.prepared import prepared
 from engine.core.store.answered import answered
-from engine.quota.allocator import known_share, room
+from engine.quota.allocator import BucketState, begun, pass_time, room
 from engine.quota.protocol import BucketLink, KeptRule, spelt
 from engine.quota.uses import Key
 
@@ -83,22 +83,18 @@ def _bucket(client: redis.Redis, prefix: str, link: BucketLink, now: float, born
     if kept is None:
         return None
     rule = _rule.decode(kept)
-    most = room(rule)
-    values: Any = client.hmget(f"{prefix}:bucket:{named}", ["tokens", "at", "seen", "began"])
-    if values[0] is None:
-        # It is full, or was never asked; a memory that is young has not seen it fill.
-        known = rule.limit * known_share(link, born)
-        tokens, at = known if rule.by_period else min(most, rule.limit * max(0.0, now - born)), now
-    else:
-        tokens, at, seen = (float(value) for value in values[:3])
-        passed = max(0.0, now - seen)
-        at += passed
-        if rule.by_period:
-            tokens = most if link.began_ms > int(values[3] or 0) else tokens
-        else:
-            tokens = min(most, tokens + rule.limit * passed)
-    claims, more = _claims(client, f"{prefix}:claims:{named}", at)
-    return SeenBucket(link, rule.limit, tokens, most, claims, more)
+    values: Any = client.hmget(f"{prefix}:bucket:{named}", ["tokens", "at", "seen", "limit", "began"])
+    state = begun(link, rule, now, born)
+    if values[0] is not None:
+        # What an older release wrote lacks some of it, as in want.lua.
+        usual = (0.0, now, now, rule.limit, link.began_ms)
+        tokens, at, seen, limit, began = (
+            otherwise if value is None else float(value) for value, otherwise in zip(values, usual, strict=True)
+        )
+        state = BucketState(tokens, at, seen, limit, 0.0, began_ms=int(began))
+    pass_time(state, link, rule, now, born)
+    claims, more = _claims(client, f"{prefix}:claims:{named}", state.at)
+    return SeenBucket(link, rule.limit, state.tokens, room(rule), claims, more)
 
 
 def _claims(client: redis.Redis, key: str, at: float) -> tuple[tuple[SeenClaim, ...], int]:

@@ -22,9 +22,9 @@ from engine.quota.protocol import Alloc, KeptRule, Want
 from engine.quota.trial.traffic import Traffic
 
 #: Calls, nodes and seconds of one trial, and into how many slots its time is cut.
-MOST_CALLS, MOST_NODES, MOST_SECONDS, SLOTS = 20_000, 16, 3_600.0, 120
+MOST_CALLS, MOST_NODES, MOST_SECONDS, SLOTS = 12_000, 16, 3_600.0, 120
 #: Seconds of all nodes together: each is looked after all the time, whether anybody asks it or not.
-MOST_NODE_SECONDS = 3_600.0
+MOST_NODE_SECONDS = 1_800.0
 #: How often a node that nobody asks looks whether anything is due, in seconds.
 _TURN_S = 0.05
 

@@ -18,6 +18,7 @@ from hbus_console.api.answers import PAGES, REFUSED, answers, described, fields_
 from hbus_console.api.views import ApiView
 from hbus_console.quotas.models import QuotaBook
 from hbus_console.quotas.services.rolling_back import difference, roll_back
+from hbus_console.quotas.sight import difference_seen
 
 _NUMBER = {"type": "integer", "minimum": 1}
 
@@ -88,7 +89,8 @@ class BooksDifference(ApiView):
     def get(self, request: Request) -> Response:
         require(self.actor, VIEW, SOMEWHERE)
         newer = request.GET.get("newer")
-        found = difference(_book("older", request.GET["older"]), None if not newer else _book("newer", newer))
+        both = _book("older", request.GET["older"]), None if not newer else _book("newer", newer)
+        found = difference_seen(self.actor, difference(*both))
         policies = [PolicyDifferenceOut(name, *both) for name, both in found.policies.items()]
         plans = [PlanDifferenceOut(tenant, *both) for tenant, both in found.plans.items()]
         return Response(plain(DifferenceOut(policies, plans)))

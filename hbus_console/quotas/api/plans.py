@@ -12,8 +12,8 @@ from hbus_console.access.permissions import SOMEWHERE, require
 from hbus_console.api.answers import PAGES, REFUSED, answers, described, page_of, plain, read, takes
 from hbus_console.api.bodies import ReasonBody
 from hbus_console.api.views import ApiView
-from hbus_console.quotas.models import TenantPlan
 from hbus_console.quotas.services.plans import set_plan
+from hbus_console.quotas.sight import plans_seen
 
 
 class TenantPlanOut(msgspec.Struct):
@@ -39,7 +39,7 @@ class TenantPlans(ApiView):
     )
     def get(self, request: Request) -> Response:
         require(self.actor, VIEW, SOMEWHERE)
-        rows = TenantPlan.objects.filter(until__isnull=True)
+        rows = plans_seen(self.actor)
         if plan := request.GET.get("plan"):
             rows = rows.filter(plan=plan)
         return self.page(rows, lambda row: plain(TenantPlanOut(row.tenant, row.plan)), ordering="tenant")

@@ -13,7 +13,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from hbus_console.access.acts import VIEW
-from hbus_console.access.permissions import SOMEWHERE, require
+from hbus_console.access.permissions import SOMEWHERE, require, visible_scopes
 from hbus_console.api.acts import reason_act
 from hbus_console.api.answers import PAGES, REFUSED, answers, described, fields_of, page_of, plain, read, takes
 from hbus_console.api.bodies import DeleteBody
@@ -23,6 +23,7 @@ from hbus_console.api.views import ApiView
 from hbus_console.quotas.models import PolicyVersion, QuotaPolicy
 from hbus_console.quotas.services import policies as kept
 from hbus_console.quotas.services.draft import SETTINGS, PolicyDraft
+from hbus_console.quotas.sight import meets, policies_seen, policy_seen
 
 NewPolicy = new_body(
     SETTINGS, "NewPolicy", "A policy; ``owner`` names a team, ``limit`` is a second or in each period."
@@ -71,7 +72,7 @@ class QuotaPolicies(ApiView):
     )
     def get(self, request: Request) -> Response:
         require(self.actor, VIEW, SOMEWHERE)
-        rows = QuotaPolicy.objects.select_related("team")
+        rows = policies_seen(self.actor).select_related("team")
         if (owner := request.GET.get("owner")) is not None:
             rows = rows.filter(team__name=owner) if owner else rows.filter(team=None)
         if text := request.GET.get("q"):
@@ -102,7 +103,7 @@ class OneQuotaPolicy(RevisedView):
     )
     def get(self, request: Request, policy: str) -> Response:
         require(self.actor, VIEW, SOMEWHERE)
-        row = kept.policy(policy)
+        row = policy_seen(self.actor, policy)
         return self.tagged(_out(row), row.version)
 
     @extend_schema(
@@ -145,8 +146,9 @@ class PolicyVersions(ApiView):
     def get(self, request: Request, policy: str) -> Response:
         require(self.actor, VIEW, SOMEWHERE)
         rows = PolicyVersion.objects.filter(policy=policy)
-        if not rows.exists():
-            kept.policy(policy)
+        newest = rows.order_by("-number").first()
+        if newest is None or not meets(visible_scopes(self.actor, VIEW), newest.settings):
+            policy_seen(self.actor, policy)
         return self.page(
             rows, lambda row: plain(PolicyVersionOut(**fields_of(row, PolicyVersionOut))), ordering="-number"
         )

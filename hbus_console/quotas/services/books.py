@@ -19,7 +19,8 @@ from engine.quota.book import read_book
 from engine.quota.plane import ControlPlane, KeptBook
 from hbus_console.access.permissions import SYSTEM
 from hbus_console.audit.services import record
-from hbus_console.quotas.models import BookInForce, PolicyVersion, QuotaBook, TenantPlan, book_subject
+from hbus_console.quotas.models import BookInForce, PolicyVersion, QuotaBook, QuotaNodeReport, TenantPlan, book_subject
+from hbus_console.quotas.reports import GONE_AFTER_MS
 from hbus_console.quotas.services.rules import book_of, due_after
 from hbus_console.wiring import quota
 
@@ -41,13 +42,23 @@ def write_book(state: BookInForce, audit_seq: int, *, clock: Clock | None = None
     at_ms = (clock or SystemClock()).now_ms()
     state.number = state.number + 1 if number is None else number
     policies = policies_at(None)
-    made = book_of(state.number, policies, plans_at(None), 1, at_ms)
+    made = book_of(state.number, policies, plans_at(None), _nodes(at_ms), at_ms)
     kept, _ = made.kept()
+    # What nobody could read is not written: every node would go on by what it has, and one that starts by nothing.
+    read_book(kept)
     state.text = kept.text
     state.due_ms = due_after(policies.values(), at_ms)
     state.save()
     QuotaBook.objects.create(number=state.number, audit_seq=audit_seq)
     transaction.on_commit(lambda: _offer(made), robust=True)
+
+
+def _nodes(at_ms: int) -> int:
+    """How many processes there may be: those that told of late, in steps, for each other number changes what every
+    limiter is held to.
+    """
+    told = QuotaNodeReport.objects.filter(at_ms__gt=at_ms - GONE_AFTER_MS).count()
+    return 1 << max(0, told - 1).bit_length()
 
 
 def policies_at(number: int | None) -> dict[str, dict[str, Any]]:

@@ -130,7 +130,11 @@ class PolicyDraft:
     tenant: Annotated[
         str,
         CoversPattern(
-            label="Of whom", help="The name of an account or a program.", placeholder="*", act=QUOTA_EDIT, part=COVERS
+            label="Of whom",
+            help="An account with all its tokens. ada/* tells them apart: each token, MAKER/NAME, by itself.",
+            placeholder="*",
+            act=QUOTA_EDIT,
+            part=COVERS,
         ),
     ] = "*"
     plan: Annotated[

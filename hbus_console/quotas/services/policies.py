@@ -139,7 +139,7 @@ def policy(name: str, *, lock: bool = False) -> QuotaPolicy:
         rows = rows.select_for_update(of=("self",))
     found = rows.filter(name=name).first()
     if found is None:
-        raise NotThere(f"There is no policy {name!r}.", remedy="Make it first.", field="policy")
+        raise missing(name)
     return found
 
 
@@ -177,3 +177,8 @@ def _change(act: _PolicyAct, state: BookInForce, row: QuotaPolicy, changes: Mapp
     keep_version(row, state, entry.seq)
     write_book(state, entry.seq)
     return row
+
+
+def missing(name: str) -> NotThere:
+    """Of a policy that there is not, or that is not for who asks."""
+    return NotThere(f"There is no policy {name!r}.", remedy="Make it first.", field="policy")

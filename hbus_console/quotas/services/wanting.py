@@ -28,6 +28,7 @@ from hbus_console.access.permissions import SOMEWHERE, Actor, allows, require
 from hbus_console.quotas.feature import QUOTA_WANT, QUOTA_WANT_FOR
 from hbus_console.quotas.models import BookInForce
 from hbus_console.quotas.services.books import give
+from hbus_console.quotas.sight import OF_HBUS, OF_REQUESTS
 from hbus_console.wiring import quota
 
 #: A name that no key of the store can be mistaken by.
@@ -76,6 +77,8 @@ def want_tokens(
     clock = clock or SystemClock()
     tenant = _tenant(actor, tenant)
     _refuse_twice(wanted)
+    for number, each in enumerate(wanted):
+        _require_wanted(actor, each.service, each.resource, f"wants[{number}].")
     book, at_ms = _newest(), clock.now_ms()
     terms = [_terms(book, each, number, tenant, at_ms) for number, each in enumerate(wanted)]
     asking = [number for number, each in enumerate(terms) if each.chain]
@@ -93,8 +96,10 @@ def want_tokens(
 
 
 def limits_of(actor: Actor, service: str, resource: str, tenant: str = "", *, clock: Clock | None = None) -> Limits:
-    """What holds for the caller, or for who it may ask for. Raises as :func:`want_tokens`."""
+    """What holds for the caller, or for who it may ask for. Raises ``Forbidden`` and :class:`BadInput`."""
     tenant = _tenant(actor, tenant)
+    if service not in OF_REQUESTS:
+        require(actor, QUOTA_WANT, resource)
     book = _newest()
     name = Name(service, resource, tenant)
     terms = Terms() if book is None else book.resolve(name, (clock or SystemClock()).now_ms())
@@ -107,6 +112,17 @@ def _tenant(actor: Actor, named: str) -> str:
     if named and named != actor.name:
         require(actor, QUOTA_WANT_FOR)
     return named or actor.name
+
+
+def _require_wanted(actor: Actor, service: str, resource: str, field: str) -> None:
+    """What all share is not for whoever may read something somewhere: nobody but the caller says that it was spent."""
+    if service in OF_HBUS:
+        raise BadInput(
+            f"The tokens of {service} are taken by hbus itself, by what is done.",
+            remedy="Ask for those of a service of your own.",
+            field=f"{field}service",
+        )
+    require(actor, QUOTA_WANT, resource)
 
 
 def _refuse_twice(wanted: Sequence[TokensWanted]) -> None:

@@ -14,11 +14,11 @@ from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import SOMEWHERE, allows
 from hbus_console.access.web import actor, console_view
 from hbus_console.audit.feature import AUDIT_READ
-from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.telling import tell
 from hbus_console.quotas.feature import QUOTA_EDIT, QUOTA_PLAN
 from hbus_console.quotas.models import QuotaBook
 from hbus_console.quotas.services.rolling_back import Difference, difference, roll_back
+from hbus_console.quotas.sight import difference_seen, entries_seen
 from hbus_console.quotas.views.policy import difference as settings_difference
 from hbus_console.ui.pages import refuse_act, tell_done
 
@@ -33,7 +33,7 @@ def books(request: HttpRequest) -> HttpResponse:
     newest = QuotaBook.objects.first()
     found = QuotaBook.objects.all() if before is None else QuotaBook.objects.filter(number__lt=before)
     rows = list(found[: LISTED + 1])
-    entries = AuditEntry.objects.in_bulk([row.audit_seq for row in rows], field_name="seq")
+    entries = entries_seen(who, [row.audit_seq for row in rows])
     context = {
         "nav": "quotas",
         "newest": newest,
@@ -57,15 +57,15 @@ def book(request: HttpRequest, book: int) -> HttpResponse:
     newest = QuotaBook.objects.first()
     is_newest = newest is not None and newest.number == book
     previous = QuotaBook.objects.filter(number__lt=book).first()
-    entry = AuditEntry.objects.filter(seq=row.audit_seq).first()
+    entry = entries_seen(who, [row.audit_seq]).get(row.audit_seq)
     context = {
         "nav": "quotas",
         "book": row,
         "newest": newest,
         "is_newest": is_newest,
         "told": tell(entry) if entry else None,
-        "changed": _told(difference(previous.number if previous else 0, book)),
-        "since": None if is_newest else _told(difference(None, book)),
+        "changed": _told(difference_seen(who, difference(previous.number if previous else 0, book))),
+        "since": None if is_newest else _told(difference_seen(who, difference(None, book))),
         "may_roll_back": allows(who, QUOTA_EDIT) and allows(who, QUOTA_PLAN),
         "may_audit": allows(who, AUDIT_READ),
     }

@@ -18,7 +18,7 @@ from hbus_console.quotas.feature import QUOTA_EDIT
 from hbus_console.quotas.foreseeing import preview
 from hbus_console.quotas.services.draft import AMOUNT, COVERS, SETTINGS, SHARING, TRIAL, PolicyDraft, snapshot
 from hbus_console.quotas.services.policies import change_policy, create_policy
-from hbus_console.quotas.services.policies import policy as policy_named
+from hbus_console.quotas.sight import policy_seen
 from hbus_console.quotas.views.policy import frame
 from hbus_console.teams.services import team_names
 from hbus_console.ui.forms import revision, text
@@ -63,7 +63,8 @@ def new(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @console_view(VIEW, post=QUOTA_EDIT, resource=SOMEWHERE)
 def settings(request: HttpRequest, policy: str) -> HttpResponse:
-    who, row = actor(request), policy_named(policy)
+    who = actor(request)
+    row = policy_seen(who, policy)
     page: dict[str, Any] = {**frame(who, row), **_PARTS, "teams": team_names(), "values": snapshot(row)}
     if request.method == "GET":
         return form_page(request, "quotas/form.html", page)

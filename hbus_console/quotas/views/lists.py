@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
-from engine.core.errors import BadInput
+from engine.core.errors import BadInput, NotThere
 from engine.quota import Period
 from engine.quota.terms import Name
 from engine.quota.uses import Key
@@ -18,10 +18,9 @@ from hbus_console.access.web import actor, console_view
 from hbus_console.quotas import door
 from hbus_console.quotas.allocating import SeatsNow, at_work, buckets
 from hbus_console.quotas.feature import QUOTA_EDIT
-from hbus_console.quotas.models import QuotaPolicy
 from hbus_console.quotas.overrides import override_at, read_overrides
 from hbus_console.quotas.services.books import newest_book, plans_at
-from hbus_console.quotas.services.policies import policy
+from hbus_console.quotas.sight import policies_seen, policy_seen, sees
 from hbus_console.quotas.standing import LATE_MINUTES, PolicyNow, QuotasNow
 from hbus_console.quotas.tree import Branch, in_order
 from hbus_console.quotas.use_chart import chart_url, use_chart, used
@@ -40,10 +39,10 @@ MOST_THROTTLED, MOST_HOLDINGS = 8, 60
 def quotas(request: HttpRequest) -> HttpResponse:
     who, now_ms, wanted = actor(request), clock.now_ms(), read_filters(Filters, request.GET)
     stand = QuotasNow(now_ms, visible_scopes(who, VIEW), newest_book())
-    every = list(QuotaPolicy.objects.select_related("team"))
+    every = list(policies_seen(who).select_related("team"))
     branches = in_order(every, plans_at(None))
     if wanted.narrowed:
-        kept = owned(QuotaPolicy.objects.filter(name__icontains=wanted.q), wanted.owner)
+        kept = owned(policies_seen(who).filter(name__icontains=wanted.q), wanted.owner)
         names = set(kept.values_list("name", flat=True))
         branches = [branch for branch in branches if branch.policy.name in names]
     page, more = page_of(branches, [each.policy.name for each in branches], request.GET.get("cursor", ""))
@@ -95,7 +94,8 @@ def chart(request: HttpRequest) -> JsonResponse:
     name = request.GET.get("policy", "")
     if not name:
         raise BadInput("A chart needs a policy.", remedy="Give its name as policy.", field="policy")
-    return JsonResponse(use_chart(actor(request), read_range(request, clock), policy(name), _named(request)))
+    who = actor(request)
+    return JsonResponse(use_chart(who, read_range(request, clock), policy_seen(who, name), _named(request)))
 
 
 def _seats(stand: QuotasNow, chosen: Branch | None) -> list[SeatsNow] | None:
@@ -119,6 +119,12 @@ def _chosen(request: HttpRequest, stand: QuotasNow, branches: list[Branch]) -> t
     have most to tell."""
     by_name = {branch.policy.name: branch for branch in branches}
     named, name = _named(request), request.GET.get("policy", "")
+    if named and not sees(stand.scopes, *named[:2]):
+        raise NotThere(
+            f"There is no limit of {named[0]} for {named[1]} in your scope.",
+            remedy="Choose one of the list.",
+            field="resource",
+        )
     if named and not name:
         name = next(iter(stand.policies_of(named)), "")
     if name not in by_name:

@@ -11,8 +11,8 @@ from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import SOMEWHERE, allows
 from hbus_console.access.web import actor, console_view
 from hbus_console.quotas.feature import QUOTA_PLAN
-from hbus_console.quotas.models import QuotaPolicy, TenantPlan
 from hbus_console.quotas.services.plans import set_plan
+from hbus_console.quotas.sight import plans_seen, policies_seen
 from hbus_console.ui.forms import text
 from hbus_console.ui.pages import act
 from hbus_console.ui.rows import PAGE, Filters, read_filters
@@ -21,12 +21,12 @@ from hbus_console.ui.rows import PAGE, Filters, read_filters
 @require_GET
 @console_view(VIEW, resource=SOMEWHERE)
 def plans(request: HttpRequest) -> HttpResponse:
-    wanted, cursor = read_filters(Filters, request.GET), request.GET.get("cursor", "")
-    every = TenantPlan.objects.filter(until__isnull=True).exclude(plan="")
+    who, wanted, cursor = actor(request), read_filters(Filters, request.GET), request.GET.get("cursor", "")
+    every = plans_seen(who)
     found = every.filter(tenant__icontains=wanted.q) if wanted.q else every
     rows = list(found.filter(tenant__gt=cursor).order_by("tenant")[: PAGE + 1])
     limits: dict[str, list[str]] = {}
-    for name, plan in QuotaPolicy.objects.exclude(plan="").values_list("name", "plan"):
+    for name, plan in policies_seen(who).exclude(plan="").values_list("name", "plan"):
         limits.setdefault(plan, []).append(name)
     tenants = dict(every.order_by().values_list("plan").annotate(Count("pk")))
     context = {
@@ -39,7 +39,7 @@ def plans(request: HttpRequest) -> HttpResponse:
             {"name": name, "tenants": tenants.get(name, 0), "policies": limits.get(name, [])}
             for name in sorted(tenants.keys() | limits.keys())
         ],
-        "may_plan": allows(actor(request), QUOTA_PLAN),
+        "may_plan": allows(who, QUOTA_PLAN),
     }
     return render(request, "quotas/plans.html", context)
 

@@ -14,7 +14,6 @@ from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import SOMEWHERE, Actor, allows, visible_scopes
 from hbus_console.access.web import actor, console_view
 from hbus_console.audit.feature import AUDIT_READ
-from hbus_console.audit.models import AuditEntry
 from hbus_console.drafts.setting import Choice
 from hbus_console.quotas.feature import QUOTA_EDIT
 from hbus_console.quotas.models import PolicyVersion, QuotaPolicy
@@ -22,6 +21,7 @@ from hbus_console.quotas.overrides import Override, read_overrides
 from hbus_console.quotas.services import policies
 from hbus_console.quotas.services.books import newest_book
 from hbus_console.quotas.services.draft import AMOUNT, COVERS, SETTINGS, SHARING, snapshot
+from hbus_console.quotas.sight import entries_seen, policy_seen
 from hbus_console.quotas.standing import LATE_MINUTES, QuotasNow
 from hbus_console.quotas.use_chart import chart_url
 from hbus_console.quotas.wording import amount_words, covers_words, limit_words, together
@@ -48,12 +48,13 @@ def frame(who: Actor, row: QuotaPolicy) -> dict[str, Any]:
 @require_GET
 @console_view(VIEW, resource=SOMEWHERE)
 def detail(request: HttpRequest, policy: str) -> HttpResponse:
-    who, row, now_ms = actor(request), policies.policy(policy), clock.now_ms()
+    who, now_ms = actor(request), clock.now_ms()
+    row = policy_seen(who, policy)
     settings = snapshot(row)
     stand = QuotasNow(now_ms, visible_scopes(who, VIEW), newest_book())
     limiter = None if together(settings) else stand.busiest(policy)
     found = list(PolicyVersion.objects.filter(policy=policy)[: VERSIONS + 1])
-    entries = AuditEntry.objects.in_bulk([each.audit_seq for each in found], field_name="seq")
+    entries = entries_seen(who, [each.audit_seq for each in found])
     context = {
         **frame(who, row),
         "now": stand.by_policy.get(policy),

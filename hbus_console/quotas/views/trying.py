@@ -14,9 +14,9 @@ from engine.quota import OnLoss
 from engine.quota.trial import Trial, TrialPart
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import SOMEWHERE
-from hbus_console.access.web import console_view
-from hbus_console.quotas.models import QuotaPolicy
+from hbus_console.access.web import actor, console_view
 from hbus_console.quotas.services.draft import snapshot
+from hbus_console.quotas.sight import policies_seen
 from hbus_console.quotas.trying import SHAPES, USUAL, read_asked
 from hbus_console.quotas.wording import ON_LOSS, amount_words, limit_words
 from hbus_console.ui.pages import clock, form_page
@@ -34,10 +34,10 @@ def bench(request: HttpRequest) -> HttpResponse:
         "values": values,
         "shapes": SHAPES.items(),
         "losses": [(each.value, ON_LOSS[each.value]) for each in OnLoss],
-        "policies": [(row.name, limit_words(snapshot(row))) for row in QuotaPolicy.objects.all()],
+        "policies": [(row.name, limit_words(snapshot(row))) for row in policies_seen(actor(request))],
     }
     try:
-        asked = read_asked(values, clock.now_ms())
+        asked = read_asked(values, clock.now_ms(), actor(request))
         trial = asked.play()
     except BadInput as refused:
         return form_page(request, "quotas/try.html", page, refused)
@@ -59,7 +59,7 @@ def bench(request: HttpRequest) -> HttpResponse:
 def chart(request: HttpRequest) -> JsonResponse:
     """What charts.js draws of the same, as if it began now."""
     now_ms = clock.now_ms()
-    asked = read_asked(_values(request), now_ms)
+    asked = read_asked(_values(request), now_ms, actor(request))
     trial = asked.play()
     begins, slot_s = now_ms // 1000, trial.slot_s
 

@@ -52,13 +52,40 @@ def test_all_that_tenants_share_hold_as_well() -> None:
     assert (terms.limit, terms.burst) == (10, 20)
 
 
+def test_the_nearest_stands_first_whatever_it_is_called() -> None:
+    """Found by a stranger: a day's limit of everybody stood before one's own rate, for its name came first."""
+    day = Rule(id="a-day", limit=1_000, burst=1_000, period=Period.DAY)
+    shared = Rule(id="b-shared", limit=10, burst=20, whose=Whose.TOGETHER)
+    own = Rule(id="z-own", limit=10, burst=20, tenant=NAME.tenant)
+    assert chain(day, shared, own) == ["z-own", "a-day", "b-shared"]
+
+
+def test_the_programs_of_a_person_are_that_person_unless_a_rule_tells_them_apart() -> None:
+    """Found by a stranger: whoever made twenty tokens had twenty limits."""
+    each, own = Rule(id="each", limit=1, burst=1), Rule(id="own", limit=2, burst=2, tenant="ada")
+    apart = Rule(id="apart", limit=3, burst=3, tenant="bob/*")
+    of_plan = Rule(id="of plan", limit=9, burst=9, plan="gold", service="other")
+    book = Book(version=1, rules=(each, own, apart, of_plan), plans={"ada": "gold", "ada/poor": "none"})
+
+    def links(service: str, tenant: str) -> list[tuple[str, str]]:
+        return [(link.rule, link.owner) for link in book.resolve(Name(service, "r", tenant), NOON_MS).chain]
+
+    assert links("s", "eve/one") == links("s", "eve/two") == [("each", "eve")]
+    assert links("s", "ada/one") == links("s", "ada") == [("own", "ada")]
+    assert links("s", "bob/one") == [("apart", "bob/one")]
+    assert links("s", "bob") == [("each", "bob")]
+    assert links("other", "ada/one") == [("own", "ada")]
+    assert book.plan_of(Name("s", "r", "ada/one")) == "gold"
+    assert book.plan_of(Name("s", "r", "ada/poor")) == "none"
+
+
 def test_a_rate_a_day_and_a_month_hold_beside_each_other() -> None:
     rate = Rule(id="rate", limit=10, burst=20)
     day = Rule(id="day", limit=1_000, burst=1_000, period=Period.DAY, zone="Europe/Lisbon")
     month = Rule(id="month", limit=9_000, burst=9_000, period=Period.MONTH)
     terms = Book(version=1, rules=(rate, day, month)).resolve(NAME, NOON_MS)
-    assert [link.rule for link in terms.chain] == ["rate", "day", "month"]
-    _, of_day, of_month = terms.chain
+    assert [link.rule for link in terms.chain] == ["rate", "month", "day"]
+    _, of_month, of_day = terms.chain
     assert of_day.began_ms <= NOON_MS < of_day.ends_ms == of_day.began_ms + 86_400_000
     assert of_month.ends_ms - of_month.began_ms == 30 * 86_400_000
 

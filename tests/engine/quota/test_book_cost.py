@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import random
+import threading
 import weakref
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 from engine.quota import Book, OnLoss, Period, Rule, Source, Whose
 from engine.quota import book as book_module
 from engine.quota.held import IDLE_S
-from engine.quota.node import HURRY_S
+from engine.quota.node import HURRY_S, QuotaNode
 from engine.quota.terms import Name, Terms
 from tests.engine.quota.cluster import Cluster
 
@@ -139,8 +140,8 @@ def test_changes_are_told_as_resolving_would_find_them() -> None:
                 told += 1
             else:
                 same += not changes(name)
-            assert new.index.covering(name, new.plan_of(name.tenant)) == [
-                each for each in new.rules if each.covers(name, new.plan_of(name.tenant))
+            assert new.index.covering(name, new.plan_of(name)) == [
+                each for each in new.rules if each.covers(name, new.plan_of(name))
             ]
         old = new
     assert min(told, same) > 500
@@ -210,6 +211,34 @@ def test_who_came_once_is_forgotten_and_what_it_held_goes_back() -> None:
     assert node.limiter("api", "search", "t0") is kept
     node.turn()
     assert kept.reserve(1, 0).ok
+
+
+def test_a_limiter_that_wakes_while_a_book_is_adopted_is_given_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Found by a stranger: it stayed at the terms of the book before for as long as it was busy."""
+    cluster = Cluster(1, [EVERY])
+    filled(cluster, ["t"])
+    node = cluster.nodes[0]
+    limiter = node.limiter("api", "search", "t")
+    for _ in range(60):
+        cluster.clock.advance(IDLE_S / 20)
+        node.turn()
+    assert limiter.dozes
+    terms, adopting = QuotaNode._terms, list[threading.Thread]()
+
+    def slow(self: QuotaNode, name: Name) -> Terms:
+        found = terms(self, name)
+        if not adopting:
+            adopting.append(threading.Thread(target=look, args=(cluster,)))
+            adopting[0].start()
+            # It has time for all of it, were it not for the lock.
+            adopting[0].join(0.2)
+        return found
+
+    cluster.publish(one("t"))
+    monkeypatch.setattr(QuotaNode, "_terms", slow)
+    limiter.reserve(1, 0)
+    adopting[0].join()
+    assert (limiter.terms.version, limiter.terms.burst) == (2, 50)
 
 
 def test_who_is_not_limited_and_forgotten_hears_of_a_rule_that_comes() -> None:

@@ -51,6 +51,32 @@ def test_claims_are_told_with_what_is_left_and_looking_takes_nothing(plane: Redi
         assert all(0 <= claim.age_s < 60 for claim in daily.claims)
 
 
+@pytest.mark.parametrize("limit", [80.0, 30.0])
+def test_after_a_limit_was_changed_what_is_seen_is_what_the_next_want_finds(
+    plane: RedisControlPlane, limit: float
+) -> None:
+    """Found by a stranger: the page showed what the limit had been."""
+    plane.want([_want(1, ("ada", "n1"), 20, 30.0, (DAILY,))])
+    rules = {"all": KeptRule(2_000.0, 100.0), "day": KeptRule(limit, limit, by_period=True)}
+    assert plane.keep_rules(KeptBook(2, b""), rules)
+    (daily,) = plane.look([DAILY])
+    (alloc,) = plane.want([_want(2, ("ada", "n1"), 1_000, 1_000.0, (DAILY,))])
+    assert daily.room == limit
+    assert alloc.granted == int(daily.tokens)
+    # What came in before anybody knew of the greater limit came in by the smaller.
+    (shared,) = plane.look([SHARED])
+    assert shared.tokens < 50
+
+
+def test_what_an_older_release_wrote_is_seen(plane: RedisControlPlane, redis_url: str, prefix: str) -> None:
+    plane.want([_want(1, ("ada", "n1"), 20, 30.0, (DAILY,))])
+    client = open_client(redis_url)
+    (key,) = client.keys(f"{prefix}*:bucket:day/ada")
+    client.hdel(key, "seen", "limit")
+    (daily,) = plane.look([DAILY])
+    assert 0 < daily.tokens < 50
+
+
 def test_who_gets_most_stands_first_and_the_rest_is_counted(
     plane: RedisControlPlane, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -97,7 +98,8 @@ def test_a_seat_ends_unless_it_is_renewed(redis_url: str, prefix: str) -> None:
     now = _Time()
     plane = RedisSeatPlane(open_client(redis_url), prefix, now=now)
     one, two = SeatKeeper("n1", plane), SeatKeeper("n2", plane)
-    assert one.enter([_link(1)]).ok
+    sitting = one.enter([_link(1)])
+    assert sitting.ok
     now.now += SEAT_S * 0.9
     one.renew()
     now.now += SEAT_S * 0.9
@@ -121,9 +123,23 @@ def test_who_leaves_while_seats_are_renewed_has_left(plane: RedisSeatPlane) -> N
     assert keeper.enter([_link(1)]).ok
 
 
+def test_whoever_was_cancelled_and_could_not_leave_sits_no_more(plane: RedisSeatPlane) -> None:
+    """Found by a stranger: who hung up before the answer kept the seat for as long as the process lived."""
+    keeper = SeatKeeper("n1", plane)
+    kept, lost = keeper.enter([_link(2)]), keeper.enter([_link(2)])
+    assert kept.ok
+    assert lost.ok
+    del lost
+    gc.collect()
+    keeper.renew()
+    assert keeper.held == Counter({_link(2).bucket: 1})
+    assert plane.seen(_link(2)) == Counter({"n1": 1})
+
+
 def test_a_store_that_forgot_is_told_who_sits(plane: RedisSeatPlane, redis_url: str, prefix: str) -> None:
     one, two = SeatKeeper("n1", plane), SeatKeeper("n2", plane)
-    assert one.enter([_link(1)]).ok
+    sitting = one.enter([_link(1)])
+    assert sitting.ok
     client = open_client(redis_url)
     client.delete(*client.keys(f"{prefix}*"))
     one.renew()

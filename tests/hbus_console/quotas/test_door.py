@@ -71,7 +71,7 @@ def test_what_is_over_the_limit_is_refused_with_the_time_to_come_again(
     assert [each.ok for each in admitted].count(True) == 5
     refused = admitted[-1]
     assert 0 < refused.again_s <= 1
-    assert refused.policies == ("narrow",)
+    assert refused.rule == "narrow"
     door.tell()
     ((row, report),) = read_reports(0)
     door.close()

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 import pytest
+from django.conf import settings
 
 from engine.core.clock import ManualClock
 from engine.quota import Book, Rule
@@ -76,7 +77,7 @@ class OfRest:
 
 
 def _flush() -> None:
-    for key in store.client().scan_iter("*{quota}*"):
+    for key in store.client().scan_iter(f"{settings.HBUS_PREFIX}*{{quota}}*"):
         store.client().delete(key)
 
 

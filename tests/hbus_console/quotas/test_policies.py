@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ from hbus_console.access.acts import Role
 from hbus_console.access.permissions import SYSTEM, Forbidden
 from hbus_console.audit.models import AuditEntry
 from hbus_console.quotas.models import PolicyVersion, QuotaBook, QuotaPolicy
+from hbus_console.quotas.reports import GONE_AFTER_MS, NodeReport, keep_report
 from hbus_console.quotas.services.books import newest_book
 from hbus_console.quotas.services.draft import PolicyDraft
 from hbus_console.quotas.services.plans import set_plan
@@ -172,3 +174,32 @@ def test_what_differs_between_two_books_is_told_by_name(make_policy: MakePolicy)
     assert is_now is not None
     assert (was["limit"], is_now["limit"]) == (2000, 50)
     assert found.policies["partner"][0] is None
+
+
+def test_no_override_makes_the_rules_of_all_unreadable(make_policy: MakePolicy) -> None:
+    """Found by a stranger: 400 digits were taken for a limit without end, which no node could read."""
+    make_policy("other", 1)
+    for line in (
+        f"2020-01-01T00:00..2030-01-01T00:00 {'9' * 400}",
+        "2020-01-01T00:00..2030-01-01T00:00 1 burst 1000000000001",
+    ):
+        with pytest.raises(BadInput) as refused:
+            make_policy("broken", 1, overrides=line)
+        assert refused.value.field == "overrides"
+    # In proportion the burst would be beyond every bound.
+    make_policy("proportion", 0.001, 1e12, overrides="2020-01-01T00:00..2030-01-01T00:00 1000000000000")
+    book = newest_book()
+    assert book is not None
+    assert {rule.id for rule in book.rules} == {"other", "proportion"}
+
+
+def test_a_book_says_how_many_nodes_there_may_be(make_policy: MakePolicy) -> None:
+    now_ms = round(time.time() * 1000)
+    for number in range(5):
+        keep_report(f"n{number}", now_ms, NodeReport(1, 0, ()))
+    keep_report("gone", now_ms - 2 * GONE_AFTER_MS, NodeReport(1, 0, ()))
+    make_policy("any", 80, fallback_percent=10)
+    book = newest_book()
+    assert book is not None
+    assert book.nodes == 8
+    assert book.resolve(Name("s", "r", "t"), 0).fallback == pytest.approx(1)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
+from asyncio import CancelledError
 from collections.abc import Callable, Iterator
 
 import pytest
-from django.http import StreamingHttpResponse
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.test import Client
 from pytest_django import Settings
 
@@ -14,10 +15,13 @@ from engine.core.facts import MemoryFacts
 from engine.quota.planes.memory import MemoryControlPlane
 from engine.quota.seating import SeatRules
 from hbus_console.access.acts import Role
+from hbus_console.access.permissions import SYSTEM
+from hbus_console.access.web import actor
 from hbus_console.quotas import door as doors
 from hbus_console.quotas.door import QuotaDoor
-from hbus_console.quotas.requests import leave_after
+from hbus_console.quotas.requests import CONSOLE, QuotaMiddleware, charge, leave_after
 from hbus_console.quotas.services.books import give, newest_book
+from hbus_console.topics.services import TopicDraft, create_topic
 from hbus_console.wiring import quota
 from tests.hbus_console.quotas.conftest import MakePolicy
 from tests.hbus_console.topics.conftest import Caller
@@ -98,13 +102,14 @@ def test_what_failed_here_is_given_back(
     call = calling(Role.VIEWER)
 
     def broken(*_: object, **__: object) -> None:
+        assert not here.gate.admit("api", "GET topics", "p-viewer-1/test").ok, "it took the only one"
         raise RuntimeError("planted")
 
     with monkeypatch.context() as patched:
         patched.setattr("hbus_console.topics.api.topics.Topics.get", broken)
         with pytest.raises(RuntimeError, match="planted"):
             call("get", "topics")
-    assert here.gate.wait("api", "GET topics", "p-viewer-1", timeout=5).ok
+    assert here.gate.wait("api", "GET topics", "p-viewer-1/test", timeout=5).ok
 
 
 def test_a_route_costs_what_its_pattern_says(
@@ -161,3 +166,51 @@ def test_who_is_over_the_rate_takes_no_seat(
     assert [call("get", "topics").json()["violated-policies"] for _ in range(2)] == [["nothing"]] * 2
     (link,) = SeatRules(newest_book).links("api", "GET topics", "p-viewer-1/test")
     assert not quota.seat_plane().seen(link)
+
+
+def test_whoever_hangs_up_leaves_the_seat(
+    make_policy: MakePolicy, opened: Callable[[], QuotaDoor], signed_in: Callable[..., Client]
+) -> None:
+    """Found by a stranger: a tab that was closed before the answer kept its seat for as long as the process lived."""
+    make_policy("one-at-once", 1, service="console", period="at once")
+    opened()
+    page, seated = signed_in(Role.VIEWER), []
+
+    def hung_up(request: HttpRequest) -> HttpResponse:
+        charge(request, CONSOLE, actor(request))
+        seated.append(request.quota_charge[4].ok)  # type: ignore[attr-defined]
+        raise CancelledError
+
+    request = page.get("/topics/").wsgi_request
+    middleware = QuotaMiddleware(hung_up)
+    for _ in range(3):
+        with pytest.raises(CancelledError):
+            middleware(request)
+    assert seated == [True] * 3
+
+
+def test_what_another_limit_refused_is_told_of_that_limit(
+    make_policy: MakePolicy, opened: Callable[[], QuotaDoor], calling: Callable[..., Caller]
+) -> None:
+    make_policy("callers", 50, 50, service="api")
+    make_policy("writers", 0, 0, service="publish")
+    opened()
+    call = calling()
+    create_topic(SYSTEM, TopicDraft("booking.created", "Reservations"))
+    refused = call("post", "topics/booking.created/messages", {"data": {}})
+    assert (refused.status_code, refused.json()["violated-policies"]) == (429, ["writers"])
+    assert refused["RateLimit"].endswith(";t=1"), "who asks again is not held up by the limit of requests"
+
+
+@pytest.mark.parametrize(
+    ("route", "cost"),
+    [
+        *((route, 1) for route in ("v1:quota-want", "v1:quota-limits", "quotas:try", "quotas:try-chart")),
+        *((f"v1:quota-{name}", 0) for name in ("policies", "policy", "books-roll-back", "plan")),
+        ("quotas:settings", 0),
+    ],
+)
+def test_what_changes_a_limit_stays_reachable_and_no_more(route: str, cost: int) -> None:
+    from hbus_console.quotas import requests
+
+    assert requests._priced("POST", route)[1] == cost

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from django.conf import settings
 
 from engine.core.clock import ManualClock
 from engine.quota.planes import grants
@@ -135,7 +136,7 @@ def test_of_an_answer_that_took_longer_than_a_permit_lasts_nothing_is_taken_back
 
 def test_nobody_gives_back_what_another_got(policy: MakePolicy, calling: Callable[..., Caller], call: Caller) -> None:
     policy("shared", 10, 20, whose="together")
-    other = calling(Role.VIEWER, "booking.*")
+    other = calling(Role.VIEWER, "rooms")
     assert _want(call, "a", 20)["granted"] == 20
     assert _want(other, "b", 20, returned=20, returned_of="a")["granted"] == 0
     assert _want(call, "b", 20, node="n2", returned=20, returned_of="a")["granted"] == 0
@@ -160,7 +161,7 @@ def test_no_more_is_repaid_than_could_be_spent_alone(
     for node in ("n1", "n2"):
         _want(call, "b", 0, node=node, demand=0.0, repaid=10**9)
     clock.advance(1)
-    other = calling(Role.VIEWER, "booking.*")
+    other = calling(Role.VIEWER, "rooms")
     assert _want(other, "c", 20)["granted"] == 10
     # Two tokens in two seconds, however often it is said.
     clock.advance(1)
@@ -176,7 +177,7 @@ def test_a_tenant_is_named_by_who_may(policy: MakePolicy, calling: Callable[...,
     assert not _want(call, "a", 5)["limited"]
     governor = calling(Role.GOVERNOR)
     assert _want(governor, "a", 5, tenant="globetrek")["rule"] == "globetrek"
-    narrow = calling(Role.GOVERNOR, "booking.*")
+    narrow = calling(Role.GOVERNOR, "rooms")
     _want(narrow, "a", 5, tenant="globetrek", code=403)
     assert not _want(narrow, "a", 5)["limited"]
 
@@ -184,7 +185,7 @@ def test_a_tenant_is_named_by_who_may(policy: MakePolicy, calling: Callable[...,
 def test_rules_that_the_control_plane_lost_are_given_to_it(policy: MakePolicy, call: Caller) -> None:
     policy("narrow", 10, 20)
     _want(call, "a", 5)
-    for key in store.client().scan_iter("*{quota}*"):
+    for key in store.client().scan_iter(f"{settings.HBUS_PREFIX}*{{quota}}*"):
         store.client().delete(key)
     told = _want(call, "b", 5, returned=5, returned_of="a")
     # Of what was sold before nobody knows: its bucket counts as empty.
@@ -223,7 +224,7 @@ def test_nobody_has_more_limiters_ask_than_one_person_may(
 ) -> None:
     monkeypatch.setattr(grants, "MOST_ASKING", 3)
     policy("shared", 10, 20, whose="together")
-    call, other, governor = calling(Role.VIEWER), calling(Role.VIEWER, "booking.*"), calling(Role.GOVERNOR)
+    call, other, governor = calling(Role.VIEWER), calling(Role.VIEWER, "rooms"), calling(Role.GOVERNOR)
     for number in range(3):
         _want(call, "a", 1, node=f"n{number}")
     refused = _want(call, "b", 1, node="n3", code=429)
@@ -236,7 +237,7 @@ def test_nobody_has_more_limiters_ask_than_one_person_may(
     for number in range(5):
         _want(governor, "a", 1, node=f"n{number}")
     # The same key may be scanned twice.
-    claims = set(store.client().scan_iter("*{quota}:claims:*shared*"))
+    claims = set(store.client().scan_iter(f"{settings.HBUS_PREFIX}*{{quota}}:claims:*shared*"))
     assert sum(int(store.client().hlen(key)) for key in claims) == 9  # type: ignore[arg-type]
     clock.advance(grants.ASKING_MS / 1000 + 1)
     _want(call, "d", 1, node="n3")
