@@ -36,6 +36,11 @@ class Book(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """By which rules of tokens are found without looking at each."""
         return RuleIndex(rule for rule in self.rules if rule.period is not Period.AT_ONCE)
 
+    @cached_property
+    def seat_index(self) -> RuleIndex:
+        """Likewise of rules of seats."""
+        return RuleIndex(rule for rule in self.rules if rule.period is Period.AT_ONCE)
+
     def plan_of(self, name: Name) -> str:
         """The plan of the tenant itself, or else of whose it is."""
         return self.plans.get(name.tenant) or self.plans.get(name.person, "")

@@ -107,15 +107,6 @@ class QuotaGate:
         """When ``n`` tokens may be there, in seconds."""
         return self._again_s(limiter.terms, limiter.status(), n)
 
-    def wait(self, service: str, resource: str, tenant: str, n: int = 1, timeout: float | None = None) -> Admission:
-        """Wait until they are there, no longer than ``timeout`` seconds."""
-        limiter = self.limiter(service, resource, tenant)
-        waits = not limiter.allow(n)
-        ok = not waits or limiter.wait(n, timeout)
-        shadowed = self._limiters.shadows and ok and not self._shadow(service, resource, tenant, n)
-        self._uses.count((service, resource, tenant), n * ok, n * (waits and ok), n * (not ok), n * shadowed)
-        return ADMITTED if ok else self._refusal(limiter, n)
-
     def enter(self, service: str, resource: str, tenant: str) -> Seated:
         """Take a seat of each rule that says how many may be at work at once, or none; leave it after the work."""
         if self._seats is None or not self._limiters.seats:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from engine.quota.book import Book, Rule, Whose
-from engine.quota.periods import Period
 from engine.quota.protocol import MOST_LINKS, spelt
 from engine.quota.seats import SeatLink
 from engine.quota.terms import Name
@@ -42,16 +41,12 @@ class SeatRules:
         return found
 
 
-def _of_seats(rule: Rule) -> bool:
-    return rule.period is Period.AT_ONCE
-
-
 def _links(book: Book, name: Name) -> tuple[SeatLink, ...]:
     plan = book.plan_of(name)
     found: list[SeatLink] = []
     for shadow in (False, True):
         asked = Name(name.service, name.resource, name.tenant, shadow=shadow)
-        covering = [rule for rule in book.rules if _of_seats(rule) and rule.covers(asked, plan)]
+        covering = book.seat_index.covering(asked, plan)
         own = max((rule for rule in covering if rule.whose is Whose.EACH), key=Rule.rank, default=None)
         chosen = [*([own] if own else []), *(rule for rule in covering if rule.whose is Whose.TOGETHER)]
         found += [_link(rule, name, book.nodes) for rule in chosen[:MOST_LINKS]]

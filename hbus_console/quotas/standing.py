@@ -22,9 +22,8 @@ from hbus_console.quotas.wording import SOURCES
 
 #: Minutes that "of late" is, the one that goes on among them.
 LATE_MINUTES = 5
-#: Limiters whose policies are looked up, those that refused and admitted most; with many policies fewer, for each is
-#: held against every rule.
-MOST_LIMITERS, MOST_HELD_AGAINST = 2_000, 60_000
+#: Limiters whose policies are looked up, those that refused and admitted most.
+MOST_LIMITERS = 2_000
 
 
 @dataclass(frozen=True)
@@ -112,6 +111,8 @@ class PolicyNow:
     refused_s: float = 0.0
     #: Of late.
     refused: int = 0
+    #: Tokens that were waited for.
+    delayed: int = 0
     shadowed: int = 0
     limiters: list[Key] = field(default_factory=list)
 
@@ -158,15 +159,9 @@ class QuotasNow:
         """How many nodes that are not silent have the newest book."""
         return sum(node.report.version >= self.version for node in self.told)
 
-    @property
-    def most(self) -> int:
-        """Limiters that are looked at."""
-        rules = len(self.book.rules) if self.book else 0
-        return max(100, min(MOST_LIMITERS, MOST_HELD_AGAINST // max(1, rules)))
-
     @cached_property
     def late(self) -> dict[Key, Used]:
-        return late_uses(self.now_ms, self.scopes, self.most)
+        return late_uses(self.now_ms, self.scopes, MOST_LIMITERS)
 
     @cached_property
     def rates(self) -> dict[Key, tuple[float, float]]:
@@ -203,6 +198,7 @@ class QuotasNow:
                 policy.admitted_s += admitted_s
                 if not place:
                     policy.refused += used.refused
+                    policy.delayed += used.delayed
                     policy.refused_s += refused_s
             shadows = self.policies_of(key, shadow=True)
             for place, name in enumerate(shadows):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 
+from engine.core.clock import SystemClock
 from engine.core.subject import Subject
 from hbus_console.alerts.targets import Target, TargetKind, Way
 from hbus_console.quotas.models import QuotaNodeReport, QuotaPolicy, policy_subject
@@ -24,7 +24,7 @@ def _policies() -> Iterable[Target]:
 
 
 def _nodes() -> Iterable[Target]:
-    since_ms = round(time.time() * 1000) - GONE_AFTER_MS
+    since_ms = SystemClock().now_ms() - GONE_AFTER_MS
     for name in QuotaNodeReport.objects.filter(at_ms__gt=since_ms).values_list("node", flat=True):
         yield Target(node_subject(name), None, False, 0)
 

@@ -7,6 +7,7 @@ was committed before it.
 from __future__ import annotations
 
 import logging
+from functools import lru_cache
 from typing import Any
 
 from django.db import transaction
@@ -75,7 +76,13 @@ def plans_at(number: int | None) -> dict[str, str]:
 def newest_book() -> Book | None:
     """What nodes are to go by; ``None`` before there was a policy."""
     state = BookInForce.objects.filter(pk=1).first()
-    return None if state is None or not state.number else read_book(KeptBook(state.number, bytes(state.text)))
+    return None if state is None or not state.number else _read(state.number, bytes(state.text))
+
+
+@lru_cache(maxsize=2)
+def _read(number: int, text: bytes) -> Book:
+    """Each page asks; with thousands of rules it takes longer than the rest of it."""
+    return read_book(KeptBook(number, text))
 
 
 def give(plane: ControlPlane, book: Book) -> bool:

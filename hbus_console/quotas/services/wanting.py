@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Annotated, NamedTuple
 from urllib.parse import quote
 
@@ -19,15 +18,13 @@ from msgspec import Meta
 from engine.core.clock import Clock, SystemClock
 from engine.core.errors import BadInput, QuotaExceeded
 from engine.quota import Book
-from engine.quota.book import Rule, read_book
-from engine.quota.plane import KeptBook
+from engine.quota.book import Rule
 from engine.quota.planes.grants import ASKING_MS, MOST_ASKING, Told
 from engine.quota.protocol import LIFETIME_S, Alloc, Answer, Rate, Tokens, Want
 from engine.quota.terms import LONGEST, Name, Terms
 from hbus_console.access.permissions import SOMEWHERE, Actor, allows, require
 from hbus_console.quotas.feature import QUOTA_WANT, QUOTA_WANT_FOR
-from hbus_console.quotas.models import BookInForce
-from hbus_console.quotas.services.books import give
+from hbus_console.quotas.services.books import give, newest_book
 from hbus_console.quotas.sight import OF_HBUS, OF_REQUESTS
 from hbus_console.wiring import quota
 
@@ -79,7 +76,7 @@ def want_tokens(
     _refuse_twice(wanted)
     for number, each in enumerate(wanted):
         _require_wanted(actor, each.service, each.resource, f"wants[{number}].")
-    book, at_ms = _newest(), clock.now_ms()
+    book, at_ms = newest_book(), clock.now_ms()
     terms = [_terms(book, each, number, tenant, at_ms) for number, each in enumerate(wanted)]
     asking = [number for number, each in enumerate(terms) if each.chain]
     wants = [_want(wanted[number], terms[number], actor, node, tenant) for number in asking]
@@ -100,7 +97,7 @@ def limits_of(actor: Actor, service: str, resource: str, tenant: str = "", *, cl
     tenant = _tenant(actor, tenant)
     if service not in OF_REQUESTS:
         require(actor, QUOTA_WANT, resource)
-    book = _newest()
+    book = newest_book()
     name = Name(service, resource, tenant)
     terms = Terms() if book is None else book.resolve(name, (clock or SystemClock()).now_ms())
     rules = {} if book is None else {rule.id: rule for rule in book.rules}
@@ -155,16 +152,6 @@ def _refuse_too_many(actor: Actor, wants: Sequence[Want], at_ms: int) -> None:
             again_s=ASKING_MS / 1000,
             field="node",
         )
-
-
-def _newest() -> Book | None:
-    state = BookInForce.objects.filter(pk=1).first()
-    return None if state is None or not state.number else _read(state.number, bytes(state.text))
-
-
-@lru_cache(maxsize=2)
-def _read(number: int, text: bytes) -> Book:
-    return read_book(KeptBook(number, text))
 
 
 def _terms(book: Book | None, each: TokensWanted, number: int, tenant: str, at_ms: int) -> Terms:

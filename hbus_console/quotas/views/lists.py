@@ -21,7 +21,7 @@ from hbus_console.quotas.feature import QUOTA_EDIT
 from hbus_console.quotas.overrides import override_at, read_overrides
 from hbus_console.quotas.services.books import newest_book, plans_at
 from hbus_console.quotas.sight import policies_seen, policy_seen, sees
-from hbus_console.quotas.standing import LATE_MINUTES, PolicyNow, QuotasNow
+from hbus_console.quotas.standing import LATE_MINUTES, MOST_LIMITERS, PolicyNow, QuotasNow
 from hbus_console.quotas.tree import Branch, in_order
 from hbus_console.quotas.use_chart import chart_url, use_chart, used
 from hbus_console.quotas.wording import amount_words, together
@@ -68,7 +68,8 @@ def quotas(request: HttpRequest) -> HttpResponse:
         "behind": [node for node in stand.told if not node.cut_off and node.report.version < stand.version],
         "throttled": stand.throttled(MOST_THROTTLED),
         "late_minutes": LATE_MINUTES,
-        "cut": len(stand.late) == stand.most,
+        "most": MOST_LIMITERS,
+        "cut": len(stand.late) == MOST_LIMITERS,
         "chosen": chosen,
         "limiter": drawn,
         "chart_url": chart_url(chosen.policy.name, drawn) if chosen else "",

@@ -149,7 +149,7 @@ def test_what_is_taken_back_may_be_taken_again(
     assert door.gate.admit("api", "topics", "ada").ok
     assert not door.gate.admit("api", "topics", "ada").ok
     door.gate.take_back("api", "topics", "ada")
-    assert door.gate.wait("api", "topics", "ada", timeout=2).ok
+    assert door.gate.limiter("api", "topics", "ada").wait(timeout=2)
     door.close()
 
 

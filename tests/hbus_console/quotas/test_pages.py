@@ -292,3 +292,12 @@ def test_a_preview_tells_what_the_last_day_would_have_been_and_saves_nothing(
     assert bad.status_code == 422
     nothing = page.post("/quotas/new/", {**form, "name": "others", "resource": "nobody.asked"})
     assert "Nothing of it was asked in the last day" in nothing.content.decode()
+
+
+def test_what_was_waited_for_is_told_beside_what_was_refused(page: Client, make_policy: MakePolicy) -> None:
+    make_policy("partners", 100)
+    assert "waited" not in _text(page, "/quotas/")
+    _used("globetrek", 900, 212)
+    QuotaUse.objects.update(delayed=1_234)
+    assert "1,234 waited" in _text(page, "/quotas/")
+    assert "1,234 waited for" in _text(page, "/quotas/policies/partners/")

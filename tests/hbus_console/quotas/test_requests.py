@@ -109,7 +109,7 @@ def test_what_failed_here_is_given_back(
         patched.setattr("hbus_console.topics.api.topics.Topics.get", broken)
         with pytest.raises(RuntimeError, match="planted"):
             call("get", "topics")
-    assert here.gate.wait("api", "GET topics", "p-viewer-1/test", timeout=5).ok
+    assert here.gate.limiter("api", "GET topics", "p-viewer-1/test").wait(timeout=5)
 
 
 def test_a_route_costs_what_its_pattern_says(
