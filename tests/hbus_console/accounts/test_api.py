@@ -176,6 +176,22 @@ def test_a_token_is_revoked_by_its_owner_and_looks_like_none_to_others(
     assert client.delete(f"/api/v1/tokens/{prefix}", headers=root).status_code == 204
 
 
+def test_a_token_is_told_of_itself_alone(client: Client, make_user: MakeUser) -> None:
+    """Found by a stranger: the narrowest token of somebody ended all others."""
+    anna = make_user("anna", "operator")
+    narrow, wide = bearer(anna, "viewer", "booking.*"), bearer(anna, "operator")
+    prefixes = dict(ApiToken.objects.filter(user=anna).values_list("name", "prefix"))
+    listed = client.get("/api/v1/tokens", headers=narrow).json()["results"]
+    assert [row["name"] for row in listed] == ["t-viewer"]
+    other = f"/api/v1/tokens/{prefixes['t-operator']}"
+    assert client.delete(other, headers=narrow).status_code == 404
+    assert client.get("/api/v1/me", headers=wide).status_code == 200
+    assert client.delete(f"/api/v1/tokens/{prefixes['t-viewer']}", headers=narrow).status_code == 204
+    client.force_login(anna)
+    assert len(client.get("/api/v1/tokens").json()["results"]) == 2
+    assert client.delete(other).status_code == 204
+
+
 def test_a_deactivated_user_has_no_api(client: Client, make_user: MakeUser, root: dict[str, str]) -> None:
     anna = bearer(make_user("anna", "viewer"), "viewer")
     assert client.get("/api/v1/me", headers=anna).status_code == 200
