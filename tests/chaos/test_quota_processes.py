@@ -179,6 +179,12 @@ def most_in_a_window(slots: Sequence[int], rate: float) -> float:
     return most
 
 
+def reached(nodes: Nodes, seconds: float = 2.0) -> float:
+    """What they admitted in the last seconds, of the limit."""
+    until = nodes.now()
+    return sum(nodes.admitted(until - round(seconds / SLOT_S), until)) / (LIMIT * seconds)
+
+
 def test_whatever_befalls_eight_nodes_they_admit_no_more_than_the_bound(nodes: Nodes) -> None:
     lines: list[str] = []
 
@@ -241,6 +247,7 @@ def test_whatever_befalls_eight_nodes_they_admit_no_more_than_the_bound(nodes: N
     pause(PHASE_S)
     # Until somebody has put the rules back all are as if cut off.
     judged("the store is flushed", since, 0, SHARE * LIMIT + NODES)
+    assert reached(nodes) > 0.8, "somebody has put the rules back"
 
     since = nodes.now()
     nodes.store.kill()
@@ -249,6 +256,7 @@ def test_whatever_befalls_eight_nodes_they_admit_no_more_than_the_bound(nodes: N
     nodes.store.start()
     pause(PHASE_S / 2)
     judged("the store is killed and started again", since, 0, SHARE * LIMIT)
+    assert reached(nodes) > 0.8, "all are back"
     lines.append(
         f"  without it they admitted {sum(away) / (LIMIT * len(away) * SLOT_S):.3f} of the limit, of {SHARE:.3f}"
     )

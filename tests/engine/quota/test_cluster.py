@@ -97,7 +97,8 @@ def test_a_lost_answer_costs_tokens_and_never_gives_any() -> None:
         cluster.run(0.1, 4 * LIMIT)
         cluster.wires[0].answers_lost = False
         cluster.run(0.4, 4 * LIMIT)
-    assert sum(cluster.admitted) <= LIMIT * 12 + LIMIT
+    # What was granted and not heard of goes back: without that some two hundred tokens would be lost.
+    assert LIMIT * 12 * 0.98 <= sum(cluster.admitted) <= LIMIT * 12 + LIMIT
 
 
 def test_a_control_plane_that_lost_everything_begins_with_nothing() -> None:

@@ -64,15 +64,14 @@ def test_what_was_collected_goes_back_when_nobody_waits_for_it_any_more(
     busy: tuple[Cluster, DistributedLimiter],
 ) -> None:
     cluster, limiter = busy
-    waiting, ends = waits(limiter, 90)
-    step(cluster, limiter, 400)
+    waiting, ends = waits(limiter, 90, timeout=400 * STEP_S)
+    step(cluster, limiter, 399)
     head = limiter._line.head
     assert head is not None
     assert 30 <= head.got < 90
     got = head.got
-    with limiter._lock:
-        limiter._leave(head)
-        head.decide(Fate.REFUSED)
+    # Its patience ends.
+    cluster.clock.advance(2 * STEP_S)
     waiting.join(10)
     assert ends == [False]
     # It is had by others, beside what comes.

@@ -328,8 +328,11 @@ def nodes_take_older_rules(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_mistake_of_the_nodes_is_found(
     plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plant(monkeypatch)
-    assert found_by(QuotaWorld) < MOST_SEEDS
+    with monkeypatch.context() as planted:
+        plant(planted)
+        found = found_by(QuotaWorld)
+    assert found < MOST_SEEDS
+    assert not play(found)[1], "without the mistake there is nothing to be found"
 
 
 def found_by(world: type[QuotaWorld]) -> int:

@@ -64,7 +64,7 @@ def test_a_call_of_several_tokens_counts_as_several() -> None:
 
 
 @pytest.mark.parametrize(
-    ("on_loss", "least", "most"), [(OnLoss.OPEN, 495, 500), (OnLoss.CLOSED, 0, 60), (OnLoss.FALLBACK, 20, 120)]
+    ("on_loss", "least", "most"), [(OnLoss.OPEN, 495, 500), (OnLoss.CLOSED, 0, 10), (OnLoss.FALLBACK, 15, 120)]
 )
 def test_cut_off_each_rule_goes_on_as_it_says(on_loss: OnLoss, least: int, most: int) -> None:
     trial = try_out(_rule(20, 20, on_loss=on_loss, fallback=0.1), STEADY, nodes=2, cut=(5.0, 15.0))

@@ -182,13 +182,23 @@ def test_whoever_goes_on_by_itself_takes_what_is_there_and_says_what_holds_it(
 def test_an_import_waits_and_a_stop_ends_its_wait(topic: Topic, make_policy: MakePolicy, opened: Opened) -> None:
     make_policy("nothing", 0, 0, service="publish")
     opened()
-    stop = threading.Event()
+    stop, waits = threading.Event(), threading.Event()
+
+    class Waiting(SystemClock):
+        def wait(self, event: threading.Event, seconds: float) -> bool:
+            if event is stop:
+                waits.set()
+            return super().wait(event, seconds)
+
     publisher = SteadyPublisher(
-        shared_producer(), clock=SystemClock(), stop=stop, pacing=pacing(PUBLISH, topic.name, "ada")
+        shared_producer(), clock=Waiting(), stop=stop, pacing=pacing(PUBLISH, topic.name, "ada")
     )
-    stop.set()
+    stops = threading.Thread(target=lambda: (waits.wait(60), stop.set()))
+    stops.start()
     with pytest.raises(Exception, match="Run it again"):
         publisher.publish(topic.name, [object()])  # type: ignore[list-item]
+    stops.join()
+    assert waits.is_set(), "it waited before it was stopped"
     assert _stored(topic) == 0
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from django.db import connections
+from django.test.utils import CaptureQueriesContext
 
 from engine.core.clock import ManualClock
 from hbus_console.keeper.duties import all_duties
@@ -61,5 +63,7 @@ def test_the_keeper_has_it() -> None:
 def test_a_whole_batch_goes_in_one_statement() -> None:
     clock = ManualClock()
     _used([0] * (retention.BATCH + 1))
-    QuotaRetention(clock=clock).tick()
+    with CaptureQueriesContext(connections["ledger"]) as asked:
+        QuotaRetention(clock=clock).tick()
     assert QuotaUse.objects.count() == 0
+    assert 2 <= sum(query["sql"].startswith("DELETE") for query in asked) <= 3
