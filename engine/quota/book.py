@@ -18,6 +18,9 @@ from engine.quota.rule import Rule, Whose
 from engine.quota.rule_index import RuleIndex
 from engine.quota.terms import Name, Terms
 
+#: Limiters whose rules are remembered.
+MOST_REMEMBERED = 50_000
+
 __all__ = ["Book", "Rule", "Whose", "read_book"]
 
 
@@ -45,21 +48,22 @@ class Book(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """The plan of the tenant itself, or else of whose it is."""
         return self.plans.get(name.tenant) or self.plans.get(name.person, "")
 
-    def resolve(self, name: Name, at_ms: int) -> Terms:
-        """What holds for a limiter at a moment (which matters to calendar periods alone).
+    def rules_of(self, name: Name) -> tuple[Rule, ...]:
+        """The rules that hold for a limiter, the nearest first.
 
-        Of the rules that give each tenant its own bucket, the one that is most about this tenant; of those with a
-        period likewise, for each kind of period. All that tenants share.
+        Of those that give each tenant its own bucket, the one that is most about this tenant; of those with a period
+        likewise, for each kind of period. All that tenants share.
         """
-        own: dict[Period, Rule] = {}
-        together: list[Rule] = []
-        for rule in self.index.covering(name, self.plan_of(name)):
-            if rule.whose is Whose.TOGETHER:
-                together.append(rule)
-            elif rule.period not in own or own[rule.period].rank() < rule.rank():
-                own[rule.period] = rule
-        nearest_first = partial(sorted, key=Rule.rank, reverse=True)
-        chosen = [*nearest_first(own.values()), *nearest_first(together)][:MOST_LINKS]
+        found = self._found.get(name)
+        if found is None:
+            if len(self._found) >= MOST_REMEMBERED:
+                self._found.clear()
+            found = self._found[name] = self._rules_of(name)
+        return found
+
+    def resolve(self, name: Name, at_ms: int) -> Terms:
+        """What holds for a limiter at a moment, which matters to calendar periods alone: by :meth:`rules_of`."""
+        chosen = self.rules_of(name)
         if not chosen:
             return Terms(version=self.version)
         nearest = chosen[0]
@@ -105,6 +109,21 @@ class Book(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return KeptBook(self.version, msgspec.json.encode(self)), {
             rule.id: rule.kept() for rule in self.rules if rule.period is not Period.AT_ONCE
         }
+
+    @cached_property
+    def _found(self) -> dict[Name, tuple[Rule, ...]]:
+        return {}
+
+    def _rules_of(self, name: Name) -> tuple[Rule, ...]:
+        own: dict[Period, Rule] = {}
+        together: list[Rule] = []
+        for rule in self.index.covering(name, self.plan_of(name)):
+            if rule.whose is Whose.TOGETHER:
+                together.append(rule)
+            elif rule.period not in own or own[rule.period].rank() < rule.rank():
+                own[rule.period] = rule
+        nearest_first = partial(sorted, key=Rule.rank, reverse=True)
+        return tuple([*nearest_first(own.values()), *nearest_first(together)][:MOST_LINKS])
 
     @cached_property
     def _periods(self) -> dict[tuple[Period, str], tuple[int, int]]:

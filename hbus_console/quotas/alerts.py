@@ -52,9 +52,8 @@ def _asked(now: Round, since_ms: int) -> Mapping[str, tuple[int, int]]:
     )
     found: dict[str, tuple[int, int]] = {}
     for service, resource, tenant, admitted, refused in rows[:MOST_ALERTED]:
-        chain = book.resolve(Name(service, resource, tenant), now.now_ms).chain
-        if chain:
-            name = policy_of(chain[0].rule)
+        if rules := book.rules_of(Name(service, resource, tenant)):
+            name = policy_of(rules[0].id)
             asked, lost = found.get(name, (0, 0))
             found[name] = asked + admitted + refused, lost + refused
     return found

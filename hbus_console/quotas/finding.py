@@ -16,7 +16,7 @@ from hbus_console.ui.finding import MOST, Hit, HitGroup, group
 
 def find(who: Actor, text: str) -> list[HitGroup]:
     """Two queries. Three, of who does not see everything."""
-    rows = policies_seen(who).select_related("team").filter(Q(name__icontains=text) | Q(tenant__icontains=text))
+    rows = policies_seen(who).filter(Q(name__icontains=text) | Q(tenant__icontains=text))
     plans = plans_seen(who).filter(tenant__icontains=text)
     policies = (
         Hit(row.name, limit_words(snapshot(row)), reverse("quotas:policy", args=[row.name])) for row in rows[: MOST + 1]

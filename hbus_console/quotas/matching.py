@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from fnmatch import translate
+from itertools import takewhile
 from typing import Any
 
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -61,20 +62,28 @@ class PersonOf(Func):
 
 
 class FitsPattern(Lookup):
-    """A pattern with ``*``, ``?`` and ``[…]``, as :func:`fnmatch.fnmatchcase` has it."""
+    """A pattern with ``*``, ``?`` and ``[…]``, as :func:`fnmatch.fnmatchcase` has it. The letters before the first sign
+    are compared first: of most patterns that is all.
+    """
 
     lookup_name = "fits_pattern"
     prepare_rhs = False
 
     def as_sqlite(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper) -> Sql:
-        return self._written(compiler, connection, "REGEXP", rf"\A{translate(str(self.rhs))}")
+        return self._written(compiler, connection, "substr({}, 1, %s) = %s", "REGEXP", rf"\A{translate(str(self.rhs))}")
 
     def as_postgresql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper) -> Sql:
-        return self._written(compiler, connection, "~", advanced(str(self.rhs)))
+        return self._written(compiler, connection, "left({}, %s) = %s", "~", advanced(str(self.rhs)))
 
-    def _written(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, sign: str, pattern: str) -> Sql:
+    def _written(
+        self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, begins: str, sign: str, pattern: str
+    ) -> Sql:
         sql, parameters = self.process_lhs(compiler, connection)
-        return f"{sql} {sign} %s", (*parameters, pattern)
+        letters = list(takewhile(lambda letter: letter not in SIGNS, str(self.rhs)))
+        first = begins.format(sql), (*parameters, len(letters), "".join(letters))
+        if self.rhs == "".join([*letters, "*"]):
+            return first
+        return f"({first[0]} AND {sql} {sign} %s)", (*first[1], *parameters, pattern)
 
 
 def advanced(pattern: str) -> str:

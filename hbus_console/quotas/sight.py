@@ -59,7 +59,7 @@ def meets(scopes: tuple[str, ...], settings: Mapping[str, Any]) -> bool:
 
 
 def policies_seen(who: Actor) -> QuerySet[QuotaPolicy]:
-    scopes, rows = visible_scopes(who, VIEW), QuotaPolicy.objects.all()
+    scopes, rows = visible_scopes(who, VIEW), QuotaPolicy.objects.select_related("team")
     if GLOBAL in scopes:
         return rows
     found = rows.values("name", "service", "resource")

@@ -173,12 +173,15 @@ class QuotasNow:
             rates[1] += limiter.refused_s
         return {key: (admitted, refused) for key, (admitted, refused) in found.items()}
 
+    @cached_property
+    def _any_shadow(self) -> bool:
+        return self.book is not None and any(rule.shadow for rule in self.book.rules)
+
     def policies_of(self, key: Key, *, shadow: bool = False) -> tuple[str, ...]:
         """The policies that a limiter is held to, the nearest first; with ``shadow`` those that only count."""
         if (key, shadow) not in self._rules:
-            terms = self.book.resolve(Name(*key, shadow=shadow), self.now_ms) if self.book else None
-            names = (policy_of(link.rule) for link in terms.chain) if terms else ()
-            self._rules[key, shadow] = tuple(dict.fromkeys(names))
+            rules = self.book.rules_of(Name(*key, shadow=shadow)) if self.book else ()
+            self._rules[key, shadow] = tuple(dict.fromkeys(policy_of(rule.id) for rule in rules))
         return self._rules[key, shadow]
 
     def links(self, key: Key, policy: str = "") -> tuple[BucketLink, ...]:
@@ -200,7 +203,7 @@ class QuotasNow:
                     policy.refused += used.refused
                     policy.delayed += used.delayed
                     policy.refused_s += refused_s
-            shadows = self.policies_of(key, shadow=True)
+            shadows = self.policies_of(key, shadow=True) if self._any_shadow else ()
             for place, name in enumerate(shadows):
                 policy = found[name]
                 policy.limiters.append(key)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
@@ -11,6 +11,10 @@ from hbus_console.quotas.models import QuotaPolicy
 from hbus_console.quotas.services.draft import snapshot
 from hbus_console.quotas.wording import covers_words, limit_words, together
 
+#: Of which service, and for what.
+_Patterns = tuple[str, str]
+#: By plan, the empty one for everybody's.
+_Wide = Mapping[str, Sequence[tuple[_Patterns, str]]]
 #: Levels: whom a policy is about.
 EVERYONE, PLAN, TENANT = 0, 1, 2
 
@@ -39,10 +43,10 @@ class Branch:
 def in_order(rows: Iterable[QuotaPolicy], plans: Mapping[str, str]) -> list[Branch]:
     """All of ``rows``; ``plans`` are those of tenants. What stands beneath another covers a part of it."""
     policies = sorted(((row, snapshot(row)) for row in rows), key=lambda each: (_level(each[1]), each[0].name))
+    wide = _wide(policies)
     children: dict[str, list[tuple[QuotaPolicy, dict[str, Any]]]] = {}
     for row, settings in policies:
-        parent = _parent(row.name, settings, policies, plans)
-        children.setdefault(parent, []).append((row, settings))
+        children.setdefault(_parent(settings, wide, plans), []).append((row, settings))
     found: list[Branch] = []
 
     def take(parent: str, depth: int) -> None:
@@ -54,34 +58,42 @@ def in_order(rows: Iterable[QuotaPolicy], plans: Mapping[str, str]) -> list[Bran
     return found
 
 
+def _wide(policies: Iterable[tuple[QuotaPolicy, Mapping[str, Any]]]) -> _Wide:
+    """Of those that others may stand beneath one for each pair of patterns, the longer patterns first, by the plan that
+    they are for: thousands of policies have few pairs.
+    """
+    found: dict[str, dict[_Patterns, str]] = {}
+    for row, settings in policies:
+        if _level(settings) < TENANT:
+            named = found.setdefault(settings["plan"], {})
+            patterns = settings["service"], settings["resource"]
+            named[patterns] = max(row.name, named.get(patterns, ""))
+    return {
+        plan: sorted(named.items(), key=lambda each: (_letters(each[0]), each[1]), reverse=True)
+        for plan, named in found.items()
+    }
+
+
 def _level(settings: Mapping[str, Any]) -> int:
     if settings["tenant"] != "*":
         return TENANT
     return PLAN if settings["plan"] else EVERYONE
 
 
-def _parent(
-    name: str,
-    settings: Mapping[str, Any],
-    policies: list[tuple[QuotaPolicy, dict[str, Any]]],
-    plans: Mapping[str, str],
-) -> str:
+def _parent(settings: Mapping[str, Any], wide: _Wide, plans: Mapping[str, str]) -> str:
     """The nearest policy of a wider level that covers all this one does; the empty name when there is none."""
     level = _level(settings)
     plan = settings["plan"] or plans.get(settings["tenant"], "")
-    wider = [
-        (row.name, other)
-        for row, other in policies
-        if _level(other) < level and other["plan"] in ("", plan) and _covers(other, settings)
-    ]
-    # The nearest level, then the longer patterns.
-    best = max(wider, key=lambda each: (_level(each[1]), _letters(each[1]), each[0]), default=None)
-    return best[0] if best else ""
+    # The nearest level first, then the longer patterns.
+    nearer = wide.get(plan, []) if plan and level == TENANT else []
+    further = wide.get("", []) if level > EVERYONE else []
+    return next((name for patterns, name in (*nearer, *further) if _covers(patterns, settings)), "")
 
 
-def _covers(wide: Mapping[str, Any], narrow: Mapping[str, Any]) -> bool:
-    return all(fnmatchcase(narrow[field], wide[field]) for field in ("service", "resource"))
+def _covers(patterns: _Patterns, narrow: Mapping[str, Any]) -> bool:
+    service, resource = patterns
+    return fnmatchcase(narrow["service"], service) and fnmatchcase(narrow["resource"], resource)
 
 
-def _letters(settings: Mapping[str, Any]) -> int:
-    return sum(letter not in "*?" for letter in settings["service"] + settings["resource"])
+def _letters(patterns: _Patterns) -> int:
+    return sum(letter not in "*?" for letter in "".join(patterns))

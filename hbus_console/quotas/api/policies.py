@@ -72,7 +72,7 @@ class QuotaPolicies(ApiView):
     )
     def get(self, request: Request) -> Response:
         require(self.actor, VIEW, SOMEWHERE)
-        rows = policies_seen(self.actor).select_related("team")
+        rows = policies_seen(self.actor)
         if (owner := request.GET.get("owner")) is not None:
             rows = rows.filter(team__name=owner) if owner else rows.filter(team=None)
         if text := request.GET.get("q"):

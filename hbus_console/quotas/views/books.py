@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -22,8 +23,8 @@ from hbus_console.quotas.sight import difference_seen, entries_seen
 from hbus_console.quotas.views.policy import difference as settings_difference
 from hbus_console.ui.pages import refuse_act, tell_done
 
-#: Versions of one page.
-LISTED = 50
+#: Versions of one page, and policies, and plans, of a difference that are told.
+LISTED, MOST_TOLD = 50, 50
 
 
 @require_GET
@@ -85,6 +86,8 @@ def roll_back_to(request: HttpRequest, book: int) -> HttpResponse:
 
 def _told(found: Difference) -> dict[str, Any]:
     return {
+        "number": len(found.policies) + len(found.plans),
+        "more": max(0, len(found.policies) - MOST_TOLD) + max(0, len(found.plans) - MOST_TOLD),
         "policies": [
             {
                 "name": name,
@@ -92,11 +95,11 @@ def _told(found: Difference) -> dict[str, Any]:
                 "deleted": now is None,
                 "differs": settings_difference(was, now) if was is not None and now is not None else [],
             }
-            for name, (was, now) in found.policies.items()
+            for name, (was, now) in islice(found.policies.items(), MOST_TOLD)
         ],
         "plans": [
             {"tenant": tenant, "had": had or "no plan", "has": has or "no plan"}
-            for tenant, (had, has) in found.plans.items()
+            for tenant, (had, has) in islice(found.plans.items(), MOST_TOLD)
         ],
         "any": bool(found),
     }

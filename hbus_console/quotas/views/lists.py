@@ -39,7 +39,7 @@ MOST_THROTTLED, MOST_HOLDINGS = 8, 60
 def quotas(request: HttpRequest) -> HttpResponse:
     who, now_ms, wanted = actor(request), clock.now_ms(), read_filters(Filters, request.GET)
     stand = QuotasNow(now_ms, visible_scopes(who, VIEW), newest_book())
-    every = list(policies_seen(who).select_related("team"))
+    every = list(policies_seen(who))
     branches = in_order(every, plans_at(None))
     if wanted.narrowed:
         kept = owned(policies_seen(who).filter(name__icontains=wanted.q), wanted.owner)
