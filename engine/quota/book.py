@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from fnmatch import fnmatchcase
 from functools import cached_property, partial
 from typing import Annotated
 
@@ -47,6 +48,13 @@ class Book(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def plan_of(self, name: Name) -> str:
         """The plan of the tenant itself, or else of whose it is."""
         return self.plans.get(name.tenant) or self.plans.get(name.person, "")
+
+    def is_about(self, service: str) -> bool:
+        """Whether any rule is."""
+        found = self._services.get(service)
+        if found is None:
+            found = self._services[service] = any(fnmatchcase(service, rule.service) for rule in self.rules)
+        return found
 
     def rules_of(self, name: Name) -> tuple[Rule, ...]:
         """The rules that hold for a limiter, the nearest first.
@@ -109,6 +117,11 @@ class Book(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return KeptBook(self.version, msgspec.json.encode(self)), {
             rule.id: rule.kept() for rule in self.rules if rule.period is not Period.AT_ONCE
         }
+
+    @cached_property
+    def _services(self) -> dict[str, bool]:
+        """Those that were asked for: of each installation a handful."""
+        return {}
 
     @cached_property
     def _found(self) -> dict[Name, tuple[Rule, ...]]:

@@ -58,7 +58,14 @@ class OperationRunner:
         moved = True
         while moved and self._clock.monotonic() < until:
             waiting = list(Operation.objects.filter(state__in=(State.QUEUED, State.RUNNING)).order_by("pk"))
+            self._forget_all_but({operation.pk for operation in waiting})
             moved = sum(self._advance(operation) for operation in waiting) > 0
+
+    def _forget_all_but(self, waiting: set[int]) -> None:
+        """Whatever ended them: done, failed, cancelled by somebody or by another runner."""
+        for known in (self._paces, self._tries):
+            for ended in known.keys() - waiting:
+                del known[ended]
 
     def _advance(self, operation: Operation) -> bool:
         """One step, if its rate has room; ``True`` when there may be more at once."""
@@ -83,8 +90,6 @@ class OperationRunner:
         finally:
             pacing.give_back(room - went)
         self._tries.pop(operation.pk, None)
-        if step.finished:
-            self._paces.pop(operation.pk, None)
         # A step that found nothing to do yet, such as one that waits, is not repeated at once.
         return not step.finished and bool(step.items or step.scanned)
 
@@ -183,8 +188,6 @@ class OperationRunner:
                 self._record_end(operation)
         except _Fenced:
             return
-        self._paces.pop(operation.pk, None)
-        self._tries.pop(operation.pk, None)
 
     def _say_held(self, operation: Operation, why: str) -> None:
         """On its page, and in no log: it may be held for hours."""

@@ -7,7 +7,6 @@ Who acts by hand or over the API is refused at once (:func:`take`); what goes on
 from __future__ import annotations
 
 from collections.abc import Callable
-from fnmatch import fnmatchcase
 
 from engine.core.errors import QuotaExceeded
 from engine.core.pacing import Pacing
@@ -48,7 +47,7 @@ def limits_anything(service: str) -> bool:
     if not door.kept():
         return False
     book = door.door().node.book
-    return book is not None and any(fnmatchcase(service, rule.service) for rule in book.rules)
+    return book is not None and book.is_about(service)
 
 
 def nothing_taken(_: int) -> None:

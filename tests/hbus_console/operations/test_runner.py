@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+import gc
+import weakref
+
 import pytest
 from django.db import DataError, OperationalError
 
 from engine.core.clock import ManualClock
 from engine.core.errors import BadInput, Unavailable
+from engine.core.pacing import Pace
 from hbus_console.access.permissions import Actor
 from hbus_console.accounts.models import User
 from hbus_console.audit.models import AuditEntry
@@ -76,6 +80,21 @@ def test_a_paused_one_rests_and_goes_on_where_it_was(
         runner.tick()
         clock.advance(1)
     assert said() == ["a", "b", "c"]
+
+
+def test_one_that_somebody_cancelled_leaves_nothing_behind(
+    operator: Actor, words: Words, runner: OperationRunner, clock: ManualClock
+) -> None:
+    words.held_to = Pace(1.0, clock)
+    pace = weakref.ref(words.held_to)
+    operation = start(operator, "a", "b", "c")
+    runner.tick()
+    words.held_to = None
+    assert pace() is not None, "it goes on by it"
+    services.cancel(operator, operation.pk, "stop")
+    runner.tick()
+    gc.collect()
+    assert pace() is None
 
 
 def test_a_cancel_during_a_step_takes_the_step_back(operator: Actor, words: Words, runner: OperationRunner) -> None:
