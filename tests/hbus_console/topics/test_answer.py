@@ -42,7 +42,7 @@ def answer(client: Client, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str
         status = {"topic": ONE[0], "state": state, "rate": 0.0, "in_flight": 0}
         consumers = [{**status, "group": group} for group in groups]
         node = Node("h:consumer:0", "consumer", "0", "h", 1, 0, 0, silent, {"consumers": consumers})
-        monkeypatch.setattr(standing, "nodes", lambda: [node])
+        monkeypatch.setattr(standing, "living", lambda: ([node], ""))
         said: str = client.get(f"/topics/{ONE[0]}/").context["page"].answer
         return said
 
