@@ -51,7 +51,8 @@ class RealPostgres:
             "--no-sync", "--pgdata", str(self._data),
         )  # fmt: skip
         # Durability is not what these tests are about; and tables without statistics look worth compiling for.
-        quick = "-c fsync=off -c synchronous_commit=off -c full_page_writes=off -c jit=off"
+        # And as many connections as hundreds of tabs of one process may have, each with a thread of its own.
+        quick = "-c fsync=off -c synchronous_commit=off -c full_page_writes=off -c jit=off -c max_connections=400"
         options = f"-c listen_addresses=127.0.0.1 -c port={self.port} -c unix_socket_directories= {quick}"
         self._run("pg_ctl", "start", "--wait", "--pgdata", str(self._data), "--log", str(self._log), "-o", options)
         self.create("hbus")
