@@ -79,7 +79,7 @@ class Share(msgspec.Struct):
 
     @property
     def holds(self) -> bool:
-        return self.answered <= self.allowed and not self.given_up
+        return self.answered <= self.allowed
 
 
 class SearchOutcome(msgspec.Struct, frozen=True):
@@ -90,7 +90,13 @@ class SearchOutcome(msgspec.Struct, frozen=True):
 
     @property
     def holds(self) -> bool:
-        return all(share.holds and share.answered for share in self.shares)
+        """Whether nobody got more than its plan."""
+        return all(share.holds for share in self.shares)
+
+    @property
+    def served(self) -> bool:
+        """Whether everybody got something, and who listens got all that it waited for."""
+        return all(share.answered and not share.given_up for share in self.shares)
 
 
 def seed_policies(actor: Actor) -> bool:

@@ -123,7 +123,9 @@ class QuotaDoor:
         since, told = self._clock.monotonic(), self._stands()
         while not self._clock.wait(self._stop, LOOK_S):
             passed = self._clock.monotonic() - since
-            if self._stands() != told or passed >= (TELL_S if self._busy or self._uses else IDLE_S):
+            # Whoever looks at a node that is cut off looks for how long.
+            often = self._busy or self._uses or self.node.away_since is not None
+            if self._stands() != told or passed >= (TELL_S if often else IDLE_S):
                 return False
         return True
 

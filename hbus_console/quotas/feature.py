@@ -53,7 +53,7 @@ FEATURE = Feature(
         "quota.restore": "restored",
         "quota.delete": "deleted",
         "quota.promote": "gave everybody what was tried of",
-        "quota.plan": "gave another plan to",
+        "quota.plan": "set the plan of",
         "quota.roll_back": "went back to the",
         "quota.scheduled": "went over to the",
         "quota.renumber": "numbered anew the",

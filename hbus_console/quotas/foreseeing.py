@@ -36,6 +36,8 @@ class PolicyPreview:
     """All figures are tokens of the last day."""
 
     limit: str
+    #: Of what it says too, and what is not reckoned with.
+    without: str
     total: Foreseen
     refused: int
     tenants: list[TenantForeseen]
@@ -54,7 +56,8 @@ class PolicyPreview:
 
 
 def preview(values: Mapping[str, Any], now_ms: int, scopes: tuple[str, ...]) -> PolicyPreview:
-    """Of what ``scopes`` may see, as if this policy alone had held, by its limit at this moment; stores nothing.
+    """Of what ``scopes`` may see, as if this policy alone had held, all day by its own limit: without its overrides
+    and what is tried of it; stores nothing.
 
     Raises :class:`BadInput` as saving would.
     """
@@ -69,7 +72,8 @@ def preview(values: Mapping[str, Any], now_ms: int, scopes: tuple[str, ...]) -> 
     minutes = (
         rows.filter(tenant__in=chosen).values_list("tenant", "minute").annotate(a=total("admitted"), r=total("refused"))
     )
-    (rule, *_) = rules_of("tried", settings, now_ms)
+    # Times with other limits are not what is asked about: whoever reads the answer has the limit beside it.
+    (rule, *_) = rules_of("tried", {**settings, "overrides": ""}, now_ms)
     lost_by = Counter[str]()
     for tenant, minute, admitted, refused in minutes:
         # As the rule sees it: whose buckets are not told apart.
@@ -85,5 +89,14 @@ def preview(values: Mapping[str, Any], now_ms: int, scopes: tuple[str, ...]) -> 
     listed = touched[:MOST_LISTED]
     lost = sum(lost_by.values())
     return PolicyPreview(
-        limit_words(settings), whole, lost, listed, len(touched), len(touched) - len(listed), len(sums) - len(chosen)
-    )
+        limit_words(settings), _without(settings), whole, lost, listed, len(touched), len(touched) - len(listed),
+        len(sums) - len(chosen),
+    )  # fmt: skip
+
+
+def _without(settings: Mapping[str, Any]) -> str:
+    left_out = [
+        *(["other limits at times"] if settings["overrides"].strip() else []),
+        *([f"the trial at {settings['canary_percent']} % of the tenants"] if settings["canary_percent"] else []),
+    ]
+    return " and ".join(left_out)

@@ -33,12 +33,17 @@ class NodeNow:
     name: str
     at_ms: int
     report: NodeReport
-    silent: bool
+    #: When it is looked at.
+    now_ms: int
+
+    @property
+    def silent(self) -> bool:
+        return self.now_ms - self.at_ms > SILENT_AFTER_MS
 
     @property
     def away_s(self) -> float:
-        """For how long its control plane had been away when it told; 0: it is there."""
-        return max(0.0, (self.at_ms - self.report.away_ms) / 1000) if self.report.away_ms else 0.0
+        """For how long its control plane has been away, as far as it told; 0: it is there."""
+        return max(0.0, (self.now_ms - self.report.away_ms) / 1000) if self.report.away_ms else 0.0
 
     @property
     def cut_off(self) -> bool:
@@ -81,10 +86,7 @@ class HeldByNode:
 
 def nodes_now(now_ms: int) -> list[NodeNow]:
     """Every process that told within the hour, by name."""
-    return [
-        NodeNow(row.node, row.at_ms, report, now_ms - row.at_ms > SILENT_AFTER_MS)
-        for row, report in read_reports(now_ms)
-    ]
+    return [NodeNow(row.node, row.at_ms, report, now_ms) for row, report in read_reports(now_ms)]
 
 
 def late_since(now_ms: int) -> int:

@@ -17,6 +17,7 @@ from hbus_console.access import context
 from hbus_console.access.acts import VIEW, Act
 from hbus_console.access.error_answers import answer_to
 from hbus_console.access.web import FORM_KEPT, FORM_MARK, actor, console_view, field_errors
+from hbus_console.ui.forms import revision
 
 clock = SystemClock()
 
@@ -78,7 +79,9 @@ def form_page(
     status = HTTPStatus.OK
     if refused is not None:
         status = HTTPStatus.UNPROCESSABLE_ENTITY if isinstance(refused, BadInput) else answer_to(refused).status
-    response = render(request, template, {**page, "errors": errors}, status=status)
+    # What it was made from stays what it was: what is refused as outdated is refused again until it is opened anew.
+    sent = revision(request.POST) if request.method == "POST" else None
+    response = render(request, template, {**page, "errors": errors, "sent_revision": sent}, status=status)
     if refused is not None:
         response[FORM_MARK] = FORM_KEPT
     return response

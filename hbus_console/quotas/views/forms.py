@@ -48,7 +48,7 @@ def new(request: HttpRequest) -> HttpResponse:
     name, reason = text(request.POST, "name"), request.POST.get("reason", "")
     # A burst that nobody gives is a second of the limit.
     if values.get("burst") == "":
-        values["burst"] = values["limit"]
+        values["burst"] = values["limit"] if isinstance(values["limit"], float | int) else 0.0
     page["values"] = {**page["values"], **values, "name": name, "reason": reason}
     if "preview" in request.POST:
         return _previewed(request, page)

@@ -55,13 +55,15 @@ def detail(request: HttpRequest, policy: str) -> HttpResponse:
     limiter = None if together(settings) else stand.busiest(policy)
     found = list(PolicyVersion.objects.filter(policy=policy)[: VERSIONS + 1])
     entries = entries_seen(who, [each.audit_seq for each in found])
+    overrides = [_override(each, settings, now_ms) for each in read_overrides(row.overrides, row.zone)]
     context = {
         **frame(who, row),
         "now": stand.by_policy.get(policy),
         "late_minutes": LATE_MINUTES,
         "limiter": limiter,
         "chart_url": chart_url(policy, limiter),
-        "overrides": [_override(each, settings, now_ms) for each in read_overrides(row.overrides, row.zone)],
+        "overrides": overrides,
+        "holds": next((each for each in overrides if each["holds"]), None),
         "tried": amount_words(row.canary_limit, row.canary_burst, row.period) if row.canary_percent else "",
         "told": _told(settings),
         "versions": [

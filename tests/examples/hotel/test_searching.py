@@ -26,6 +26,7 @@ def test_a_flood_is_held_to_its_plan_and_the_others_feel_nothing(bookings_file: 
     assert not searching.seed_policies(SYSTEM), "twice makes nothing"
     outcome = searching.play(read_feed(bookings_file), 3.0, threading.Event())
     assert outcome.holds, outcome
+    assert outcome.served, outcome
     gold, partner, flood = outcome.shares
     for kept_to_it in (gold, partner):
         # One may be under way when the play ends.
@@ -46,11 +47,13 @@ def test_what_a_person_has_changed_stays_and_is_what_they_are_judged_by(bookings
     assert flood.answered <= flood.allowed <= 5 * outcome.took_s + 5
 
 
-def test_more_than_the_policy_allows_or_a_partner_that_gives_up_does_not_hold() -> None:
+def test_more_than_the_policy_allows_does_not_hold_and_who_gives_up_was_not_served() -> None:
     share = searching.Share("sunways", "partner", answered=10, allowed=10)
     assert searching.SearchOutcome(1, [share]).holds
+    assert searching.SearchOutcome(1, [share]).served
     share.given_up = 1
-    assert not searching.SearchOutcome(1, [share]).holds
+    outcome = searching.SearchOutcome(1, [share])
+    assert (outcome.holds, outcome.served) == (True, False)
     assert not searching.SearchOutcome(1, [searching.Share("sunways", "partner", answered=11, allowed=10)]).holds
     assert not searching.SearchOutcome(1, [searching.Share("sunways", "partner", allowed=10)]).holds
 

@@ -20,6 +20,7 @@ from hbus_console.quotas.reports import LimiterReport, NodeReport, keep_report
 from hbus_console.quotas.services.books import newest_book
 from hbus_console.quotas.services.plans import set_plan
 from hbus_console.quotas.services.policies import change_policy
+from hbus_console.quotas.standing import nodes_now
 from hbus_console.wiring import quota
 from tests.hbus_console.access_world import person
 from tests.hbus_console.quotas.conftest import MakePolicy
@@ -166,7 +167,11 @@ def test_a_policy_is_made_changed_tried_promoted_restored_and_deleted(page: Clie
     html = _text(page, "/quotas/policies/partners/")
     assert "80/s · burst 90 in place of 50/s · burst 50" in html
     assert "so many percent of the tenants <del>0</del> <ins>20</ins>" in html
-    assert page.post("/quotas/policies/partners/settings/", changed).status_code == 422, "it was changed meanwhile"
+    outdated = page.post("/quotas/policies/partners/settings/", changed)
+    assert outdated.status_code == 422, "it was changed meanwhile"
+    assert 'name="revision" value="1"' in outdated.content.decode(), "sending it again is refused again"
+    looked = page.post("/quotas/policies/partners/settings/", {**changed, "preview": "1"})
+    assert 'name="revision" value="1"' in looked.content.decode(), "nor does a preview make it newer"
     page.post("/quotas/policies/partners/promote/", {"reason": "it did well"})
     assert QuotaPolicy.objects.get(name="partners").limit == 80
     page.post("/quotas/policies/partners/versions/1/restore/", {"reason": "it did not"})
@@ -286,6 +291,10 @@ def test_a_preview_tells_what_the_last_day_would_have_been_and_saves_nothing(
     assert "2 tenants would have been refused something" in html
     assert 'name="limit" type="text" value="1' in html, "what was typed stays"
     assert QuotaPolicy.objects.get(name="partners").limit == 50
+    sale = {**form, "overrides": "2020-01-01T00:00..2090-01-01T00:00 500 sale"}
+    html = " ".join(page.post("/quotas/policies/partners/settings/", sale).content.decode().split())
+    assert "<b>1/s · burst 10</b> would have admitted <b>1.9 to 9.7 %</b>" in html, "by the limit that it names"
+    assert "all day, without other limits at times." in html
     together = page.post("/quotas/policies/partners/settings/", {**form, "whose": "together", "limit": "100"})
     assert "all together" in together.content.decode()
     bad = page.post("/quotas/policies/partners/settings/", {**form, "limit": "-1"})
@@ -301,3 +310,14 @@ def test_what_was_waited_for_is_told_beside_what_was_refused(page: Client, make_
     QuotaUse.objects.update(delayed=1_234)
     assert "1,234 waited" in _text(page, "/quotas/")
     assert "1,234 waited for" in _text(page, "/quotas/policies/partners/")
+
+
+def test_a_policy_page_tells_the_limit_that_holds_now(page: Client, make_policy: MakePolicy) -> None:
+    make_policy("partners", 9, 5, overrides="2020-01-01T00:00..2090-01-01T00:00 12 burst 40 sale")
+    html = _text(page, "/quotas/policies/partners/")
+    assert '12/s · burst 40 <span class="badge warn">sale</span> in place of 9/s · burst 5' in html
+
+
+def test_for_how_long_a_node_is_cut_off_goes_on_while_it_tells_nothing() -> None:
+    keep_report("web-1", NOW_MS, NodeReport(1, NOW_MS - 1_000))
+    assert [each.away_s for now_ms in (NOW_MS, NOW_MS + 9_000) for each in nodes_now(now_ms)] == [1.0, 10.0]

@@ -69,7 +69,12 @@ class Command(BaseCommand):
                 searching.seed_policies(actor)
                 searched = searching.play(feed, SEARCH_S, stop)
             store.close()
-        holds = outcome.holds and passed is not None and passed.holds and (searched is None or searched.holds)
+        holds = (
+            outcome.holds
+            and passed is not None
+            and passed.holds
+            and (searched is None or (searched.holds and searched.served))
+        )
         if options["json"]:
             answer = {**msgspec.structs.asdict(outcome), "equal": outcome.comparison.equal, "holds": holds}
             answer["searches"] = searched and {**msgspec.structs.asdict(searched), "holds": searched.holds}

@@ -47,12 +47,13 @@ class Command(BaseCommand):
         outcome = searching.play(feed, options["seconds"], stop)
         store.close()
         if options["json"]:
-            self.stdout.write(msgspec.json.encode({**msgspec.structs.asdict(outcome), "holds": outcome.holds}).decode())
+            told = {**msgspec.structs.asdict(outcome), "holds": outcome.holds, "served": outcome.served}
+            self.stdout.write(msgspec.json.encode(told).decode())
         else:
             tell(outcome, self.stdout.write)
         if stop.is_set():
             sys.exit(130)
-        if not outcome.holds:
+        if not (outcome.holds and outcome.served):
             sys.exit(1)
 
 
@@ -63,7 +64,12 @@ def tell(outcome: searching.SearchOutcome, say: Callable[[str], object]) -> None
         say(
             f"  {share.partner:<11} plan {share.plan:<8} {share.searches:>6,} searches: {share.answered:>5,} answered"
             f" (the policy allows {share.allowed:,.0f}), {share.refused:>5,} refused, the slowest after"
-            f" {share.slowest_s * 1000:,.0f} ms"
+            f" {share.slowest_s * 1000:,.0f} ms{f', {share.given_up:,} given up' if share.given_up else ''}"
         )
-    say("None got more than its plan, and who keeps to it got all." if outcome.holds else "The limits do NOT hold.")
+    if not outcome.holds:
+        say("The limits do NOT hold.")
+    elif outcome.served:
+        say("None got more than its plan, and who keeps to it got all.")
+    else:
+        say("None got more than its plan, and some searches were NOT answered: was the store away?")
     say(f"  Look at it: {console_url()}/quotas/?policy=hotel-search-partner")
