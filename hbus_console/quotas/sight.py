@@ -93,14 +93,14 @@ def entries_seen(who: Actor, seqs: list[int]) -> dict[int, AuditEntry]:
 def difference_seen(who: Actor, found: Difference) -> Difference:
     """As much of what differs between two books."""
     scopes = visible_scopes(who, VIEW)
-    mine = (who.name, person_of(who.name))
+    everybody, mine = sees_tenants(who), (who.name, person_of(who.name))
     return Difference(
         {
             name: both
             for name, both in found.policies.items()
             if any(settings is not None and meets(scopes, settings) for settings in both)
         },
-        {tenant: both for tenant, both in found.plans.items() if sees_tenants(who) or tenant in mine},
+        {tenant: both for tenant, both in found.plans.items() if everybody or tenant in mine},
     )
 
 

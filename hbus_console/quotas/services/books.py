@@ -97,14 +97,17 @@ def keep_up(plane: ControlPlane, *, clock: Clock | None = None) -> None:
     Raises ``Unavailable``, with everything to be done again.
     """
     now_ms = (clock or SystemClock()).now_ms()
-    state = BookInForce.objects.filter(pk=1).first()
+    state = _in_force()
     if state is None or not state.number:
         return
     if state.due_ms is not None and state.due_ms <= now_ms:
         _write_anew("quota.scheduled", "an override begins or ends", clock=clock)
+        state = _in_force()
     has = plane.version()
+    if state is None or has == state.number:
+        return
     newest = newest_book()
-    if newest is None or has == newest.version:
+    if newest is None:
         return
     if has > newest.version:
         # The database is older than the store: it was restored. Nodes take no book that is not newer than theirs.
@@ -112,6 +115,11 @@ def keep_up(plane: ControlPlane, *, clock: Clock | None = None) -> None:
         newest = newest_book()
     if newest is not None:
         give(plane, newest)
+
+
+def _in_force() -> BookInForce | None:
+    """Without its text, which is long, and looked at every second."""
+    return BookInForce.objects.defer("text").filter(pk=1).first()
 
 
 def _write_anew(action: str, reason: str, *, beyond: int = 0, clock: Clock | None = None) -> None:

@@ -55,7 +55,7 @@ def test_more_than_the_policy_allows_does_not_hold_and_who_gives_up_was_not_serv
     outcome = searching.SearchOutcome(1, [share])
     assert (outcome.holds, outcome.served) == (True, False)
     assert not searching.SearchOutcome(1, [searching.Share("sunways", "partner", answered=11, allowed=10)]).holds
-    assert not searching.SearchOutcome(1, [searching.Share("sunways", "partner", allowed=10)]).holds
+    assert not searching.SearchOutcome(1, [searching.Share("sunways", "partner", allowed=10)]).served
 
 
 def test_the_command_tells_what_each_got_beside_what_it_may(
