@@ -90,6 +90,7 @@ class Offered:
     state: BucketState
     rule: KeptRule
     claimant: Claimant
+    #: Tokens.
     most: int
     #: Until there is more for this claimant.
     again_s: float
@@ -139,7 +140,7 @@ class Allocator:
             unheard = last.alloc.granted
             want = msgspec.structs.replace(want, repaid=max(0, want.repaid - last.want.repaid))
         offers = [self._offer(number, want, unheard, now) for number in range(len(want.chain))]
-        granted = min(offer.most for offer in offers)
+        granted = min(want.asked, *(offer.most for offer in offers))
         for offer in offers:
             offer.state.tokens -= granted
             offer.claimant.account = max(-1.0, offer.claimant.account - granted)
@@ -174,7 +175,7 @@ class Allocator:
         spills = max(0.0, state.tokens + REFILL_S * rate - room(rule)) if rate else 0.0
         free = state.tokens - max(0.0, REFILL_S * max(0.0, state.shared - claimant.share) - spills)
         own = math.ceil(claimant.account - _LOST) if claimant.account > _LOST else 0
-        most = max(0, min(want.asked, math.floor(state.tokens + _LOST), max(own, math.floor(free + _LOST))))
+        most = max(0, min(math.floor(state.tokens + _LOST), max(own, math.floor(free + _LOST))))
         alone = rule.fallback * rule.limit / _count(state, want.node, now)
         return Offered(state, rule, claimant, most, _again(state, claimant, rate, free), alone)
 
@@ -206,6 +207,7 @@ class Allocator:
             tuple(offer.state.spilled for offer in offers),
             tuple(offer.state.born for offer in offers),
             tuple(offer.alone for offer in offers),
+            narrowest.most - granted,
         )
 
 

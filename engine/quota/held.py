@@ -24,6 +24,8 @@ from engine.quota.waiters import Fate, TokenWaiter
 
 #: Who asks for little has so many tokens prepaid for half a permit's life, so that not each costs a Want.
 FEW = 16
+#: What is prepaid is kept for twice as long as it should last, and for so long at least, in seconds: others want it.
+KEEP_S = 3 * REFILL_S
 #: Who was not asked for so long may be forgotten, in seconds; longer than any permit lasts, and any answer lets wait.
 IDLE_S = 10.0
 #: After so long the bucket has brought by far what was spent of it alone, and nobody reports that any more; in seconds.
@@ -267,7 +269,8 @@ class HeldLimiter:
             self._host.call(self)
             return
         self._had += granted
-        self._purse.put(Lot(want.id, granted, self._sent_at + alloc.lifetime_s, granted, alloc.born))
+        kept_s = min(self._sent_at + alloc.lifetime_s - now, max(KEEP_S, 2 * self._demand.lasts_s(granted)))
+        self._purse.put(Lot(want.id, granted, now + kept_s, granted, alloc.born))
         # Each node at its own moment, however many were answered at once.
         self._again_at = (
             self._sent_at + alloc.again_s * (0.8 + 0.4 * self._rng.random()) if alloc.again_s else -math.inf
@@ -291,8 +294,8 @@ class HeldLimiter:
         return self._stand_in(n, now)
 
     def _look_ahead(self) -> None:
-        """Some was taken: the next permit is asked for before there is none."""
-        if self._purse.low() and not self._wanted:
+        """Some was taken: the next permit is asked for before there is none, if somebody will come while it lasts."""
+        if self._purse.low() and not self._wanted and self._demand.rate * LIFETIME_S >= 1:
             self._wanted = True
             self._host.call(self)
 
@@ -370,14 +373,11 @@ class HeldLimiter:
     def _may_ask(self, now: float, at_once: bool) -> bool:
         if self._away():
             return False
-        return self._flight is not None or (self._wants() if at_once else self._due(now))
+        return self._flight is not None or (self._wants() and (at_once or now >= self._due_at()))
 
     def _due_at(self) -> float:
         """When to send what it wants. Who only reports does so now and then."""
         return self._again_at if self._asks() else self._sent_at + REFILL_S
-
-    def _due(self, now: float) -> bool:
-        return self._wants() and now >= self._due_at()
 
     def _new_want(self, now: float) -> Want:
         left = self._purse.left()
@@ -388,7 +388,7 @@ class HeldLimiter:
         pending = self._line.pending()
         asked = 0
         if (pending or self._wanted) and not self.closed:
-            enough = math.ceil(max(rate * 2 * REFILL_S, min(rate * LIFETIME_S / 2, FEW)))
+            enough = math.ceil(max(rate * 2 * REFILL_S, min(self._demand.steady * LIFETIME_S / 2, FEW)))
             asked = min(max(enough - left, pending, 1), MOST_TOKENS)
         returned, self._purse.void = self._purse.void, 0
         repaid, self._spent_alone = self._spent_alone, 0
@@ -420,9 +420,11 @@ class HeldLimiter:
         )
 
     def glance(self) -> Glance:
-        """What may be taken at once, and under which rule. Without the lock: others go on meanwhile in any case."""
+        """What may be taken, as far as is known, and under which rule. Without the lock: others go on meanwhile."""
         left: float = self._purse.left() if self._terms.chain else math.inf
-        if not left and self._away():
+        if not self._away():
+            return left + (self._last.more if self._last else 0), self._narrowest
+        if not left:
             with self._lock:
                 _, left = self._source_and_tokens(self._clock.monotonic())
         return left, self._narrowest

@@ -136,6 +136,8 @@ class Alloc(msgspec.Struct, frozen=True, array_like=True, gc=False):
     born: tuple[float, ...] = ()
     #: Tokens a second that this node may spend of each bucket by itself, all its limiters together.
     alone: tuple[float, ...] = ()
+    #: What it might have had beside what it asked for.
+    more: int = 0
 
 
 class KeptRule(msgspec.Struct, frozen=True, array_like=True, gc=False):

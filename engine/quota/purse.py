@@ -53,8 +53,10 @@ class Purse:
             self.born, self.void = born, 0
 
     def put(self, lot: Lot) -> None:
-        """One more permit, which ends no sooner than those before."""
+        """One more permit, which is kept as long as those before at least."""
         if lot.hidden > 0:
+            if self._lots:
+                lot.ends_at = max(lot.ends_at, self._lots[-1].ends_at)
             self._lots.append(lot)
 
     def left(self) -> int:

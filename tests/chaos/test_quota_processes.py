@@ -36,9 +36,8 @@ TIMES = 3.0
 #: How long each thing goes on, in seconds.
 PHASE_S = size(12.0, short=7.0)
 CHANGES_S = 100
-#: What nodes hold prepaid at any moment: a fifth of a second of what is asked of them, where it was there to be had;
-#: who asks for little, a few tokens more. Mostly it is a fifth of a second of the limit: figures say how much it was.
-PREPAID = 0.2 * TIMES * LIMIT + 16 * NODES
+#: What nodes hold prepaid at any moment: a fifth of a second of the limit; who asks for little, a few tokens more.
+PREPAID = 0.2 * LIMIT + 16 * NODES
 ALL = Rule(id="all", limit=LIMIT, burst=BURST, fallback=SHARE, whose=Whose.TOGETHER)
 EPOCH_S = 600.0
 

@@ -208,7 +208,7 @@ local function offer(n)
   local spills = rate > 0 and math.max(0, tokens + REFILL * rate - room) or 0
   local free = tokens - math.max(0, REFILL * math.max(0, shared - share) - spills)
   local own = mine[8] > LOST and math.ceil(mine[8] - LOST) or 0
-  local most = math.max(0, math.min(asked, math.floor(tokens + LOST), math.max(own, math.floor(free + LOST))))
+  local most = math.max(0, math.min(math.floor(tokens + LOST), math.max(own, math.floor(free + LOST))))
   local again = AGAIN
   if rate > 0 then
     again = (1 - free) / rate
@@ -272,7 +272,7 @@ if granted < asked then
 end
 local alloc = cmsgpack.pack({
   id, 'granted', granted, LIFETIME, again, version, epoch, narrowest.name, narrowest.rule[1], narrowest.rule[2], share,
-  fallback, spilled, made, alone,
+  fallback, spilled, made, alone, narrowest.most - granted,
 })
 redis.call('SET', KEYS[3], cmsgpack.pack({id, turn, packed_chain, reported, granted, alloc}), 'PX',
   string.format('%d', TOLD * 1000))

@@ -88,7 +88,7 @@ def _want(rng: random.Random, number: int, borns: Mapping[str, float]) -> Want:
 
 
 def _same(told: Alloc, expected: Alloc) -> None:
-    exact = ("id", "answer", "granted", "version", "rule")
+    exact = ("id", "answer", "granted", "version", "rule", "more")
     assert [getattr(told, name) for name in exact] == [getattr(expected, name) for name in exact]
     floats = ("lifetime_s", "again_s", "limit", "burst", "share", "fallback", "spilled", "born", "alone")
     for name in floats:
