@@ -59,10 +59,13 @@ class ScriptFolder:
             except NoScriptError:
                 return self._client.eval(script.text, len(keys), *keys, *args)
 
-    def call_each(self, name: str, calls: Sequence[tuple[Sequence[str], Sequence[Arg]]]) -> list[Any]:
+    def call_each(
+        self, name: str, calls: Sequence[tuple[Sequence[str], Sequence[Arg]]], *, apart: bool = False
+    ) -> list[Any]:
         """Run a script once for each of ``calls``, in one round trip; raises as :meth:`call`.
 
-        Each call is atomic by itself: those before one that fails have happened, and it is not known which.
+        Each call is atomic by itself: those before one that fails have happened, and it is not known which. ``apart``:
+        where the script breaks on what lies there, its ``ResponseError`` stands in the place of that answer alone.
         """
         script = self._scripts[name]
         with answered(several=True):
@@ -73,9 +76,14 @@ class ScriptFolder:
                 again = self._pipelined("EVAL", script.text, [calls[number] for number in unknown])
                 for number, answer in zip(unknown, again, strict=True):
                     answers[number] = answer
-            for answer in answers:
-                if isinstance(answer, Exception):
-                    raise answer
+        for answer in answers:
+            if isinstance(answer, Exception):
+                try:
+                    with answered(several=True):
+                        raise answer
+                except redis.ResponseError:
+                    if not apart:
+                        raise
         return answers
 
     def _pipelined(self, command: str, script: str, calls: Sequence[tuple[Sequence[str], Sequence[Arg]]]) -> list[Any]:

@@ -71,8 +71,12 @@ class BucketState:
     #: What the control plane's clock showed when it was made.
     born: float
     claimants: dict[str, Claimant] = field(default_factory=dict)
-    #: When the period began that :attr:`tokens` is for, epoch milliseconds.
+    #: Of a rule with a period: when that began and ends, in epoch milliseconds, what may be had of it in all, and what
+    #: of that was. While the rule has none they stay, for it may have one again.
     began_ms: int = 0
+    ends_ms: int = 0
+    allowed: float = 0.0
+    used: float = 0.0
     #: When shares were last found.
     shared_at: float = -math.inf
     #: What all shares come to.
@@ -143,6 +147,8 @@ class Allocator:
         granted = min(want.asked, *(offer.most for offer in offers))
         for offer in offers:
             offer.state.tokens -= granted
+            if offer.rule.by_period:
+                offer.state.used = offer.state.allowed - offer.state.tokens
             offer.claimant.account = max(-1.0, offer.claimant.account - granted)
             offer.claimant.until = offer.state.at + _lasts(want, granted)
         alloc = self._answer(want, offers, granted)
@@ -163,6 +169,7 @@ class Allocator:
         link = want.chain[number]
         rule = self._rules[link.rule]
         state = self._bucket(link, rule, now)
+        over = rule.by_period and is_over(state, now)
         now = state.at
         rate = 0.0 if rule.by_period else rule.limit
         _settle(state, rule, want, number, unheard)
@@ -175,14 +182,14 @@ class Allocator:
         spills = max(0.0, state.tokens + REFILL_S * rate - room(rule)) if rate else 0.0
         free = state.tokens - max(0.0, REFILL_S * max(0.0, state.shared - claimant.share) - spills)
         own = math.ceil(claimant.account - _LOST) if claimant.account > _LOST else 0
-        most = max(0, min(math.floor(state.tokens + _LOST), max(own, math.floor(free + _LOST))))
+        most = 0 if over else max(0, min(math.floor(state.tokens + _LOST), max(own, math.floor(free + _LOST))))
         alone = rule.fallback * rule.limit / _count(state, want.node, now)
         return Offered(state, rule, claimant, most, _again(state, claimant, rate, free), alone)
 
     def _bucket(self, link: BucketLink, rule: KeptRule, now: float) -> BucketState:
         state = self._buckets.get((link.rule, link.owner))
         if state is None:
-            state = self._buckets[link.rule, link.owner] = begun(link, rule, now, self._born)
+            state = self._buckets[link.rule, link.owner] = begun(rule, now, self._born)
         pass_time(state, link, rule, now, self._born)
         return state
 
@@ -211,12 +218,9 @@ class Allocator:
         )
 
 
-def begun(link: BucketLink, rule: KeptRule, now: float, born: float) -> BucketState:
+def begun(rule: KeptRule, now: float, born: float) -> BucketState:
     """A bucket that nobody has asked yet. Nobody knows what was taken before the memory began, at ``born``."""
-    tokens = min(room(rule), rule.limit * max(0.0, now - born))
-    if rule.by_period:
-        tokens = rule.limit * known_share(link, born)
-    return BucketState(tokens, now, now, rule.limit, now, began_ms=link.began_ms)
+    return BucketState(min(room(rule), rule.limit * max(0.0, now - born)), now, now, rule.limit, now)
 
 
 def pass_time(state: BucketState, link: BucketLink, rule: KeptRule, now: float, born: float) -> None:
@@ -225,22 +229,36 @@ def pass_time(state: BucketState, link: BucketLink, rule: KeptRule, now: float, 
     if passed or now < state.seen - BACK_S:
         state.seen = now
     state.at += passed
-    if not rule.by_period:
+    if rule.by_period:
+        _go_by_period(state, link, now)
+        # What was used of it counts against whatever limit it has.
+        state.allowed = state.used if is_over(state, now) else rule.limit * known_share(state, born)
+        state.tokens = state.allowed - state.used
+    else:
         # When the limit changed nobody knows here.
         _pour(state, rule, min(rule.limit, state.limit) * passed)
-        state.limit = rule.limit
-    elif link.began_ms > state.began_ms and now * 1000 >= link.began_ms:
-        state.tokens, state.began_ms, state.limit = rule.limit, link.began_ms, rule.limit
-    elif rule.limit != state.limit:
-        # What was used of the period so far counts against the new limit.
-        state.tokens += (rule.limit - state.limit) * known_share(link, born)
-        state.limit = rule.limit
+    state.limit = rule.limit
 
 
-def known_share(link: BucketLink, born: float) -> float:
-    """The part of a period that this memory knows: of what was taken before it began nobody knows."""
-    length_ms = link.ends_ms - link.began_ms
-    since_ms = min(max(0.0, born * 1000 - link.began_ms), length_ms)
+def _go_by_period(state: BucketState, link: BucketLink, now: float) -> None:
+    """Which period it is, whoever asks: nodes whose clocks are wrong name one that is not."""
+    if not link.began_ms <= now * 1000 < link.ends_ms:
+        return
+    if link.began_ms >= state.ends_ms:
+        state.used = 0.0
+    # One that begins before the last has ended is the same in another time zone, or of another length.
+    state.began_ms, state.ends_ms = link.began_ms, link.ends_ms
+
+
+def is_over(state: BucketState, now: float) -> bool:
+    """Whether its period has ended, so that nothing of it is for sale."""
+    return now * 1000 >= state.ends_ms
+
+
+def known_share(state: BucketState, born: float) -> float:
+    """The part of its period that this memory knows: of what was taken before it began nobody knows."""
+    length_ms = state.ends_ms - state.began_ms
+    since_ms = min(max(0.0, born * 1000 - state.began_ms), length_ms)
     return 1.0 - since_ms / length_ms if length_ms > 0 else 1.0
 
 

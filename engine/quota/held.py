@@ -221,7 +221,7 @@ class HeldLimiter:
                 return
             if alloc.answer is not Answer.GRANTED:
                 # Nothing was done.
-                self._unknown_rule = alloc.answer is Answer.UNKNOWN_RULE
+                self._unknown_rule = alloc.answer in (Answer.UNKNOWN_RULE, Answer.BROKEN)
                 if want.born == self._purse.born:
                     self._purse.void += want.returned
                 self._spent_alone += want.repaid

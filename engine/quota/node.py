@@ -30,6 +30,8 @@ from engine.quota.terms import Name, Terms
 LOOK_S = 0.5
 #: One that hears of newer rules looks no sooner after the last time, in seconds: they may change by the hundred.
 HURRY_S = 0.25
+#: How often it is said that the control plane cannot read its own, in seconds.
+TELL_BROKEN_S = 60.0
 #: The first and the longest pause between two tries to reach a control plane that is away.
 PROBE_S, PROBE_MOST_S = 0.1, 2.0
 #: The most Wants of one round trip.
@@ -96,7 +98,7 @@ class QuotaNode:
         self._timer = 0
         #: The calendar periods that its limiters count in began before, and end after; epoch milliseconds.
         self._periods_ms = (-math.inf, math.inf)
-        self._looked_at = self._look_at = self._probe_at = self._sweep_at = -math.inf
+        self._looked_at = self._look_at = self._probe_at = self._sweep_at = self._tell_broken_at = -math.inf
         self._pause_s = PROBE_S
         self._woken = threading.Event()
         self._stopped = threading.Event()
@@ -238,9 +240,14 @@ class QuotaNode:
             limiter.told(answer, now)
         for limiter, _ in asking[len(answers) :]:
             limiter.lost(now)
-        if any(answer.version > self.version for answer in answers):
+        broken = [want for (_, want), answer in zip(asking, answers, strict=False) if answer.answer is Answer.BROKEN]
+        if broken and now >= self._tell_broken_at:
+            self._tell_broken_at = now + TELL_BROKEN_S
+            _log.error("The control plane cannot read what it keeps for %s: delete its keys.", broken[0].limiter)
+        versions = [answer.version for answer in answers if answer.answer is not Answer.BROKEN]
+        if any(version > self.version for version in versions):
             self._look_at = min(self._look_at, max(now, self._looked_at + HURRY_S))
-        elif any(answer.version < self.version for answer in answers):
+        elif any(version < self.version for version in versions):
             self._restore()
 
     def _look(self, now: float) -> None:

@@ -103,6 +103,8 @@ class Answer(StrEnum):
     UNKNOWN_RULE = "unknown rule"
     #: It has answered a later Want of this limiter: nothing was done.
     LATE = "late"
+    #: What it keeps of one of the buckets, or of the limiter, is none of its own: nobody knows what is left.
+    BROKEN = "broken"
 
 
 class Alloc(msgspec.Struct, frozen=True, array_like=True, gc=False):

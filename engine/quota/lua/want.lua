@@ -3,7 +3,7 @@
 -- KEYS[1]      rules: hash rule:ID -> cmsgpack {limit, burst, fallback, by period}; and version
 -- KEYS[2]      memory: hash with "epoch" and "born" (seconds): when this store last knew nothing
 -- KEYS[3]      told: string, cmsgpack {id, number, chain, repaid, granted, Alloc}; for a minute
--- KEYS[1+3n]   bucket of link n: hash with tokens, at, seen, limit, began, born, shared_at, shared, spilled
+-- KEYS[1+3n]   bucket of link n: hash with tokens, at, seen, limit, began, ends, used, born, shared_at, shared, spilled
 -- KEYS[2+3n]   its claims: hash claimant -> cmsgpack {tenant, node, demand, weight, floor, priority, until, account,
 --              account_at, share}
 -- KEYS[3+3n]   its nodes: sorted set, when each asked last; for an hour
@@ -116,18 +116,24 @@ local function offer(n)
   local rate = by_period and 0 or limit
   local bucket_key, claims_key, nodes_key = KEYS[1 + 3 * n], KEYS[2 + 3 * n], KEYS[3 + 3 * n]
   local kept = redis.call('HMGET', bucket_key, 'tokens', 'at', 'began', 'shared_at', 'shared', 'born', 'spilled',
-    'seen', 'limit')
+    'seen', 'limit', 'ends', 'used')
   local tokens, at = tonumber(kept[1] or ''), number(kept[2], now)
   local seen, limit_then = number(kept[8], now), number(kept[9], limit)
   -- What an older release made says nothing of that.
   local made = number(kept[6], 0)
-  local began_at = number(kept[3], began)
-  local length = (link[4] or 0) - (began or 0)
-  local since = math.min(math.max(0, born * 1000 - (began or 0)), length)
-  local known_share = length > 0 and 1 - since / length or 1
+  local began_at, ends_at, used = number(kept[3], 0), number(kept[10], 0), number(kept[11], 0)
+  local function known_share()
+    local length = ends_at - began_at
+    local since = math.min(math.max(0, born * 1000 - began_at), length)
+    return length > 0 and 1 - since / length or 1
+  end
+  if by_period and tokens and not kept[10] and began_at == began then
+    -- An older release counted it down.
+    ends_at = link[4]
+    used = limit_then * known_share() - tokens
+  end
   if not tokens then
     tokens = math.min(room, limit * math.max(0, now - born))
-    if by_period then tokens = limit * known_share end
     at, seen, limit_then, made = now, now, limit, now
   end
   local spilled = number(kept[7], 0)
@@ -139,12 +145,17 @@ local function offer(n)
   local passed = math.max(0, now - seen)
   if passed > 0 or now < seen - BACK then seen = now end
   at = at + passed
-  if not by_period then
-    pour(math.min(limit, limit_then) * passed)
-  elseif began > began_at and now * 1000 >= began then
-    tokens, began_at = limit, began
+  local over, allowed = false, 0
+  if by_period then
+    if began <= now * 1000 and now * 1000 < link[4] then
+      if began >= ends_at then used = 0 end
+      began_at, ends_at = began, link[4]
+    end
+    over = now * 1000 >= ends_at
+    allowed = over and used or limit * known_share()
+    tokens = allowed - used
   else
-    tokens = tokens + (limit - limit_then) * known_share
+    pour(math.min(limit, limit_then) * passed)
   end
   local is_of_this = born_then[n] == made
   pour(unheard + (is_of_this and returned or 0))
@@ -208,7 +219,7 @@ local function offer(n)
   local spills = rate > 0 and math.max(0, tokens + REFILL * rate - room) or 0
   local free = tokens - math.max(0, REFILL * math.max(0, shared - share) - spills)
   local own = mine[8] > LOST and math.ceil(mine[8] - LOST) or 0
-  local most = math.max(0, math.min(math.floor(tokens + LOST), math.max(own, math.floor(free + LOST))))
+  local most = over and 0 or math.max(0, math.min(math.floor(tokens + LOST), math.max(own, math.floor(free + LOST))))
   local again = AGAIN
   if rate > 0 then
     again = (1 - free) / rate
@@ -231,18 +242,21 @@ local function offer(n)
       mine[7] = at + (demand > 0 and math.min(LIVE, math.max(LIVE_LEAST, 3 * math.max(asked, granted) / demand)) or LIVE)
       redis.call('HSET', claims_key, name, cmsgpack.pack(mine))
       redis.call('HSET', bucket_key, 'tokens', written(tokens - granted), 'at', written(at),
-        'began', string.format('%d', began_at), 'shared_at', written(shared_at), 'shared', written(shared),
+        'began', string.format('%d', began_at), 'ends', string.format('%d', ends_at),
+        'used', written(by_period and allowed - tokens + granted or used), 'shared_at', written(shared_at), 'shared', written(shared),
         'born', written(made), 'spilled', written(spilled), 'seen', written(seen),
         'limit', written(limit))
       -- A bucket that has gone is one that is full: it is forgotten no sooner than it would be.
-      local full_ms
+      local full_ms = 0
       if by_period then
-        full_ms = math.max(0, link[4] - now * 1000) + 3600000
+        full_ms = 3600000
       elseif limit > 0 then
         full_ms = (room - tokens + granted) / limit * 1000 + 60000
       else
         full_ms = 7 * 86400000
       end
+      -- Nor while a period goes on that something was used of, though its rule has none just now.
+      full_ms = math.max(full_ms, ends_at > 0 and ends_at - now * 1000 + 3600000 or 0)
       full_ms = string.format('%d', math.min(full_ms, 400 * 86400000))
       redis.call('PEXPIRE', bucket_key, full_ms)
       redis.call('PEXPIRE', claims_key, full_ms)

@@ -83,15 +83,15 @@ def _bucket(client: redis.Redis, prefix: str, link: BucketLink, now: float, born
     if kept is None:
         return None
     rule = _rule.decode(kept)
-    values: Any = client.hmget(f"{prefix}:bucket:{named}", ["tokens", "at", "seen", "limit", "began"])
-    state = begun(link, rule, now, born)
+    values: Any = client.hmget(f"{prefix}:bucket:{named}", ["tokens", "at", "seen", "limit", "began", "ends", "used"])
+    state = begun(rule, now, born)
     if values[0] is not None:
         # What an older release wrote lacks some of it, as in want.lua.
-        usual = (0.0, now, now, rule.limit, link.began_ms)
-        tokens, at, seen, limit, began = (
+        usual = (0.0, now, now, rule.limit, 0.0, 0.0, 0.0)
+        tokens, at, seen, limit, began, ends, used = (
             otherwise if value is None else float(value) for value, otherwise in zip(values, usual, strict=True)
         )
-        state = BucketState(tokens, at, seen, limit, 0.0, began_ms=int(began))
+        state = BucketState(tokens, at, seen, limit, 0.0, began_ms=int(began), ends_ms=int(ends), used=used)
     pass_time(state, link, rule, now, born)
     claims, more = _claims(client, f"{prefix}:claims:{named}", state.at)
     return SeenBucket(link, rule.limit, state.tokens, room(rule), claims, more)

@@ -16,19 +16,22 @@ lie on one server. Under the prefix:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import redis
 
+from engine.core.errors import Unavailable
 from engine.core.prepared import prepared
 from engine.core.scripts import Arg, ScriptFolder
 from engine.core.store.answered import answered
 from engine.quota import allocator
 from engine.quota.plane import KeptBook
 from engine.quota.planes.looking import SeenBucket, look_at
-from engine.quota.protocol import LIFETIME_S, REFILL_S, Alloc, BucketLink, KeptRule, Want, spelt
+from engine.quota.protocol import LIFETIME_S, REFILL_S, Alloc, Answer, BucketLink, KeptRule, Want, spelt
 
 _LUA = Path(__file__).parent.parent / "lua"
 #: In the order of ``want.lua``'s ARGV[3].
@@ -58,7 +61,8 @@ class RedisControlPlane:
 
     def want(self, wants: Sequence[Want]) -> list[Alloc]:
         calls = [(self._keys(want), self._arguments(want)) for want in wants]
-        return [_alloc.decode(answer) for answer in self._scripts.call_each("want", calls)]
+        answers = self._scripts.call_each("want", calls, apart=True)
+        return [_read(want, answer) for want, answer in zip(wants, answers, strict=True)]
 
     def keep_rules(self, book: KeptBook, rules: Mapping[str, KeptRule]) -> bool:
         arguments: list[Arg] = [book.version, _encode(book), self._time()]
@@ -68,13 +72,13 @@ class RedisControlPlane:
         return bool(self._scripts.call("keep_rules", keys, arguments))
 
     def version(self) -> int:
-        with answered():
+        with _readable(f"{self._prefix}:rules"), answered():
             return int(self._client.hget(f"{self._prefix}:rules", "version") or 0)
 
     def book(self) -> KeptBook | None:
-        with answered():
+        with _readable(f"{self._prefix}:book"), answered():
             kept = self._client.get(f"{self._prefix}:book")
-        return _book.decode(kept) if isinstance(kept, bytes) else None
+            return _book.decode(kept) if isinstance(kept, bytes) else None
 
     def look(self, links: Sequence[BucketLink]) -> list[SeenBucket]:
         """How buckets stand and who claims them, on the store's own clock; of rules that are not in force nothing."""
@@ -93,3 +97,21 @@ class RedisControlPlane:
 
     def _time(self) -> str:
         return "" if self._now is None else repr(self._now())
+
+
+def _read(want: Want, answer: Any) -> Alloc:
+    """Somebody else's hand may have been at a key: that is no reason to leave others without their answers."""
+    try:
+        return _alloc.decode(answer)
+    except (msgspec.DecodeError, TypeError):
+        return Alloc(want.id, Answer.BROKEN)
+
+
+@contextmanager
+def _readable(key: str) -> Iterator[None]:
+    try:
+        yield
+    except (ValueError, msgspec.DecodeError, redis.ResponseError) as error:
+        raise Unavailable(
+            f"What lies at {key} is none of ours.", remedy="Delete that key: nodes put it back."
+        ) from error

@@ -30,10 +30,11 @@ def _want(number: int, who: tuple[str, str], asked: int, demand: float, links: t
 
 
 def test_a_bucket_that_was_never_asked_holds_what_came_in_since_the_memory_began(plane: RedisControlPlane) -> None:
-    shared, daily, begun = plane.look([SHARED, GONE, TO_COME, DAILY])
+    shared, to_come, begun = plane.look([SHARED, GONE, TO_COME, DAILY])
     assert (shared.limit, shared.room, shared.claims, shared.more) == (0.001, 100.0, (), 0)
     assert shared.tokens < 1
-    assert (daily.tokens, daily.room) == (50.0, 50.0)
+    # Nothing of a period is for sale before it begins.
+    assert (to_come.tokens, to_come.room) == (0.0, 50.0)
     # Of a period that had begun before, what the next Want would find: nobody knows what was taken of it.
     (alloc,) = plane.want([_want(1, ("ada", "n1"), 50, 50.0, (DAILY,))])
     assert alloc.granted == int(begun.tokens) == 49
