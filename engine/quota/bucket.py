@@ -1,8 +1,9 @@
 """The token bucket: arithmetic alone, with time as an argument.
 
-After golang.org/x/time/rate (Allow, Reserve, Wait and what cancelling gives back), with two differences on purpose:
-time that runs back is taken for standing still (there the same interval is credited twice, golang/go 71360), and a
-limit of zero leaves what was saved to be spent as always.
+After golang.org/x/time/rate (Allow, Reserve, Wait and what cancelling gives back), with three differences on purpose:
+time that runs back is taken for standing still (there the same interval is credited twice, golang/go 71360), a limit
+of zero leaves what was saved to be spent as always, and what those wait for who reserved later is reckoned with the
+limit of the moment when one is cancelled (there with that of when it was reserved).
 """
 
 from __future__ import annotations

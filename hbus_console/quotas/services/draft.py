@@ -246,6 +246,12 @@ def checked(values: Mapping[str, Any]) -> dict[str, Any]:
     clean = SETTINGS.checked(values)
     if clean["period"] == Period.NONE:
         _refuse_nothing_at_once(clean, "limit", "burst")
+    if clean["period"] != Period.NONE and 0 < clean["limit"] < 1:
+        raise BadInput(
+            f"Of a limit of {clean['limit']:g} nothing ever passes: one token is never there.",
+            remedy="Set it to 1 at least, or to 0.",
+            field="limit",
+        )
     if clean["period"] == Period.AT_ONCE and clean["limit"] % 1:
         raise BadInput(
             f"{clean['limit']:g} cannot be served at the same moment: nobody is served by half.",

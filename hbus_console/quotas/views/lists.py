@@ -18,6 +18,7 @@ from hbus_console.access.web import actor, console_view
 from hbus_console.quotas import door
 from hbus_console.quotas.allocating import SeatsNow, at_work, buckets
 from hbus_console.quotas.feature import QUOTA_EDIT
+from hbus_console.quotas.models import QuotaPolicy
 from hbus_console.quotas.overrides import override_at, read_overrides
 from hbus_console.quotas.services.books import newest_book, plans_at
 from hbus_console.quotas.sight import policies_seen, policy_seen, sees
@@ -71,6 +72,7 @@ def quotas(request: HttpRequest) -> HttpResponse:
         "most": MOST_LIMITERS,
         "cut": len(stand.late) == MOST_LIMITERS,
         "chosen": chosen,
+        "unknown": _unknown(request, every),
         "limiter": drawn,
         "chart_url": chart_url(chosen.policy.name, drawn) if chosen else "",
         "holdings": holdings[:MOST_HOLDINGS],
@@ -97,6 +99,12 @@ def chart(request: HttpRequest) -> JsonResponse:
         raise BadInput("A chart needs a policy.", remedy="Give its name as policy.", field="policy")
     who = actor(request)
     return JsonResponse(use_chart(who, read_range(request, clock), policy_seen(who, name), _named(request)))
+
+
+def _unknown(request: HttpRequest, every: list[QuotaPolicy]) -> str:
+    """The policy in the address, where there is none of that name."""
+    name: str = request.GET.get("policy", "")
+    return "" if any(policy.name == name for policy in every) else name
 
 
 def _seats(stand: QuotasNow, chosen: Branch | None) -> list[SeatsNow] | None:

@@ -1,4 +1,4 @@
-"""Somebody else's hand at the keys of quotas: whose they are goes on by itself, everybody else as if nothing had been."""
+"""Somebody else's hand at the keys of quotas: whose they are goes on by itself, others as if nothing had been."""
 
 from __future__ import annotations
 

@@ -321,3 +321,10 @@ def test_a_policy_page_tells_the_limit_that_holds_now(page: Client, make_policy:
 def test_for_how_long_a_node_is_cut_off_goes_on_while_it_tells_nothing() -> None:
     keep_report("web-1", NOW_MS, NodeReport(1, NOW_MS - 1_000))
     assert [each.away_s for now_ms in (NOW_MS, NOW_MS + 9_000) for each in nodes_now(now_ms)] == [1.0, 10.0]
+
+
+def test_a_policy_that_is_not_there_is_told(page: Client, make_policy: MakePolicy) -> None:
+    make_policy("partners", 9)
+    assert "There is no such policy" in _text(page, "/quotas/?policy=nope")
+    assert "There is no such policy" not in _text(page, "/quotas/?policy=partners")
+    assert "There is no such policy" not in _text(page, "/quotas/")

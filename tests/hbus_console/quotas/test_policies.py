@@ -203,3 +203,11 @@ def test_a_book_says_how_many_nodes_there_may_be(make_policy: MakePolicy) -> Non
     assert book is not None
     assert book.nodes == 8
     assert book.resolve(Name("s", "r", "t"), 0).fallback == pytest.approx(1)
+
+
+@pytest.mark.parametrize("period", ["day", "month"])
+def test_less_than_a_token_in_a_period_is_refused(make_policy: MakePolicy, period: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        make_policy("partners", 0.5, period=period)
+    assert "never there" in str(refused.value)
+    assert make_policy("nothing", 0, period=period).limit == 0
