@@ -131,13 +131,21 @@ class DistributedLimiter(HeldLimiter):
             raise
         return self._outcome(waiter)
 
-    def refund(self, n: int = 1) -> None:
+    @property
+    def stock(self) -> object:
+        """Stands for the buckets that are asked now: whoever may want to refund keeps it from before it takes."""
+        return self._purse.stock
+
+    def refund(self, n: int = 1, of: object | None = None) -> None:
+        """As :meth:`Limiter.refund <engine.quota.limiter.Limiter.refund>`. ``of`` is the :attr:`stock` of before they
+        were taken: if other buckets are asked by now, these are not paid what they have not sold, and it is lost.
+        """
         if n < 0:
             raise BadInput(f"{n} tokens cannot be given back.", remedy="Give back 0 or more.", field="n")
         with self._lock:
             if self._asleep and not self.closed:
                 self._wake()
-            if self._terms.chain:
+            if self._terms.chain and of in (None, self._purse.stock):
                 self._void(n)
                 # There is something to be had again.
                 self._again_at = min(self._again_at, self._sent_at + REFILL_S)

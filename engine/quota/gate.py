@@ -27,6 +27,11 @@ class HeldByRules(Limiter, Protocol):
 
     def take_some(self, most: int) -> int: ...
 
+    @property
+    def stock(self) -> object: ...
+
+    def refund(self, n: int = 1, of: object | None = None) -> None: ...
+
 
 class LimiterSource(Protocol):
     """Where limiters are had: a :class:`~engine.quota.node.QuotaNode`."""
@@ -119,10 +124,10 @@ class QuotaGate:
         self._uses.count((service, resource, tenant), 0, 0, not seated.ok, seated.shadowed)
         return seated
 
-    def take_back(self, service: str, resource: str, tenant: str, n: int = 1) -> None:
-        """Give back what was taken for an act that was not done after all."""
-        self.limiter(service, resource, tenant).refund(n)
-        self._uses.count((service, resource, tenant), -n)
+    def take_back(self, limiter: HeldByRules, key: Key, n: int, stock: object) -> None:
+        """Give back what was taken for an act that was not done after all; ``stock`` is the limiter's of before."""
+        limiter.refund(n, stock)
+        self._uses.count(key, -n)
 
     def _shadow(self, service: str, resource: str, tenant: str, n: int) -> bool:
         return self.limiter(service, resource, tenant, shadow=True).allow(n)

@@ -345,7 +345,8 @@ class HeldLimiter:
         self._again_at = -math.inf
         self._unknown_rule = False
         if old.chain != terms.chain:
-            self._last, self._spilled, self._purse.void = None, (), 0
+            self._last, self._spilled = None, ()
+            self._purse.start_over()
             self._line.start_over()
         if not terms.chain:
             # Nobody has to be asked for anything any more, nor told.

@@ -35,7 +35,7 @@ class Purse:
     which is when the next permit must be asked for: nobody counts, or looks at a clock, for each token.
     """
 
-    __slots__ = ("_lots", "born", "out", "void")
+    __slots__ = ("_lots", "born", "out", "stock", "void")
 
     def __init__(self) -> None:
         #: The tokens that lie open; see :mod:`engine.quota.stash`.
@@ -46,11 +46,19 @@ class Purse:
         self.born: tuple[float, ...] = ()
         #: Tokens of theirs that nobody may spend any more, and nobody has been told of.
         self.void = 0
+        #: Stands for the buckets that are asked now: another object, other buckets.
+        self.stock = object()
 
     def renew(self, born: tuple[float, ...]) -> None:
         """From now on these buckets are asked. What came from others of their names may be spent, and not returned."""
         if born != self.born:
+            if self.born:
+                self.stock = object()
             self.born, self.void = born, 0
+
+    def start_over(self) -> None:
+        """From now on others are asked, of whom nothing is known yet. Nothing of what came before goes back to them."""
+        self.stock, self.born, self.void = object(), (), 0
 
     def put(self, lot: Lot) -> None:
         """One more permit, which is kept as long as those before at least."""

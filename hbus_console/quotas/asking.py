@@ -30,11 +30,13 @@ def take(service: str, resource: str, tenant: str, what: str, n: int = 1) -> Cal
     here = door.present()
     if here is None or not n:
         return nothing_taken
-    gate = here.gate
-    admission = gate.admit(service, resource, tenant, n)
+    gate, key = here.gate, (service, resource, tenant)
+    limiter = gate.limiter(*key)
+    stock = limiter.stock
+    admission = gate.ask(limiter, key, n)
     if admission.ok:
-        return lambda count: gate.take_back(service, resource, tenant, count) if count else None
-    at_once = gate.limiter(service, resource, tenant).terms.burst
+        return lambda count: gate.take_back(limiter, key, count, stock) if count else None
+    at_once = limiter.terms.burst
     never = f", and never {n:,} at once: the limit lets {at_once:,.0f} go together" if n > at_once else ""
     who = tenant or "Who has no name"
     raise QuotaExceeded(
@@ -65,19 +67,24 @@ class QuotaPacing:
     def __init__(self, service: str, resource: str, tenant: str) -> None:
         self._key = service, resource, tenant
         self._held = False
+        self._stock: object = None
         self._policy = ""
 
     def take(self, most: int) -> int:
         gate = self._gate()
-        got = gate.some(gate.limiter(*self._key), self._key, most, waited=self._held)
+        limiter = gate.limiter(*self._key)
+        self._stock = limiter.stock
+        got = gate.some(limiter, self._key, most, waited=self._held)
         self._held = got < most
         if not got:
-            self._policy = policy_of(gate.limiter(*self._key).status().rule)
+            self._policy = policy_of(limiter.status().rule)
         return got
 
     def give_back(self, count: int) -> None:
+        """Of what was taken last."""
         if count:
-            self._gate().take_back(*self._key, count)
+            gate = self._gate()
+            gate.take_back(gate.limiter(*self._key), self._key, count, self._stock)
 
     def again_s(self) -> float:
         gate = self._gate()

@@ -34,9 +34,9 @@ API, CONSOLE = "api", "console"
 SEAT_AGAIN_S = 1.0
 
 
-#: What a request took: by which gate, of which limiter and its name, how much (0: it was refused), and its seat. A
-#: plain tuple, for each request makes one.
-Charge = tuple[QuotaGate, HeldByRules, Key, int, Seated]
+#: What a request took: by which gate, of which limiter and its name, how much (0: it was refused), its seat, and what
+#: the limiter's stock was. A plain tuple, for each request makes one.
+Charge = tuple[QuotaGate, HeldByRules, Key, int, Seated, object]
 
 
 class QuotaThrottle(BaseThrottle):
@@ -73,12 +73,12 @@ class QuotaMiddleware:
         return response
 
     def _after(self, charged: Charge, response: HttpResponse) -> None:
-        gate, limiter, key, cost, seated = charged
+        gate, limiter, key, cost, seated, stock = charged
         if seated is not FREE:
             leave_after(seated, response)
         status = response.status_code
         if status >= 500:
-            gate.take_back(*key, cost)
+            gate.take_back(limiter, key, cost, stock)
         told, headers = limiter.glance(), response.headers
         if status == 429 and not cost:
             again_s = float(headers.get("Retry-After", "0"))
@@ -115,6 +115,7 @@ def charge(request: HttpRequest, service: str, who: Actor) -> None:
     gate, tenant = door.door().gate, who.name
     key = service, resource, tenant
     limiter = gate.limiter(service, resource, tenant)
+    stock = limiter.stock
     seated = gate.enter(service, resource, tenant)
     if seated is not FREE and not seated.ok:
         raise QuotaExceeded(
@@ -122,10 +123,10 @@ def charge(request: HttpRequest, service: str, who: Actor) -> None:
             again_s=SEAT_AGAIN_S,
             policies=(policy_of(unquote(seated.refused)),),
         )
-    request.quota_charge = (gate, limiter, key, cost, seated)  # type: ignore[attr-defined]
+    request.quota_charge = (gate, limiter, key, cost, seated, stock)  # type: ignore[attr-defined]
     admission = gate.ask(limiter, key, cost)
     if not admission.ok:
-        request.quota_charge = (gate, limiter, key, 0, seated)  # type: ignore[attr-defined]
+        request.quota_charge = (gate, limiter, key, 0, seated, stock)  # type: ignore[attr-defined]
         raise QuotaExceeded(
             f"{tenant} may send no more requests of this kind for now.",
             again_s=admission.again_s,

@@ -146,9 +146,12 @@ def test_what_is_taken_back_may_be_taken_again(
     _in_force(plane)
     door = QuotaDoor("here", plane, facts)
     door.node.start()
-    assert door.gate.admit("api", "topics", "ada").ok
-    assert not door.gate.admit("api", "topics", "ada").ok
-    door.gate.take_back("api", "topics", "ada")
+    key = ("api", "topics", "ada")
+    limiter = door.gate.limiter(*key)
+    stock = limiter.stock
+    assert door.gate.ask(limiter, key).ok
+    assert not door.gate.ask(limiter, key).ok
+    door.gate.take_back(limiter, key, 1, stock)
     assert door.gate.limiter("api", "topics", "ada").wait(timeout=2)
     door.close()
 
