@@ -46,7 +46,7 @@ def test_the_chart_tells_what_the_page_tells(page: Client) -> None:
     admitted, _, refused, asked = (sum(series["values"]) * slot_s for series in data["series"])
     assert asked == admitted + refused == 90
     assert [mark["label"] for mark in data["marks"]] == ["cut off", "back again"]
-    assert f"{admitted:.0f}" in _text(page, query)
+    assert f"admitted <b>{100 * admitted / asked:.1f} %</b> of {asked:.0f} calls" in _text(page, query)
 
 
 @pytest.mark.parametrize(
