@@ -226,21 +226,20 @@ class DistributedLimiter(HeldLimiter):
         self._gone += n
         self._host.call(self)
 
-    def _forget(self, n: int, due_at: float) -> None:
+    def _forget(self, promise: _Forget) -> None:
         with self._lock:
-            if self._clock.monotonic() < due_at:
+            n, promise.n = promise.n, 0
+            if self._clock.monotonic() < promise.due_at:
                 self._line.forget(n)
 
 
 class _Forget:
-    """Takes a promise back, once, until it is due."""
+    """Takes a promise back, once, until it is due; its limiter's lock guards it."""
 
-    __slots__ = ("_due_at", "_limiter", "_n")
+    __slots__ = ("_limiter", "due_at", "n")
 
     def __init__(self, limiter: DistributedLimiter, n: int, due_at: float) -> None:
-        self._limiter, self._n, self._due_at = limiter, n, due_at
+        self._limiter, self.n, self.due_at = limiter, n, due_at
 
     def __call__(self) -> None:
-        n, self._n = self._n, 0
-        if n:
-            self._limiter._forget(n, self._due_at)
+        self._limiter._forget(self)

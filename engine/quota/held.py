@@ -424,7 +424,8 @@ class HeldLimiter:
         """What may be taken, as far as is known, and under which rule. Without the lock: others go on meanwhile."""
         left: float = self._purse.left() if self._terms.chain else math.inf
         if not self._away():
-            return left + (self._last.more if self._last else 0), self._narrowest
+            last = self._last
+            return left + (last.more if last else 0), self._narrowest
         if not left:
             with self._lock:
                 _, left = self._source_and_tokens(self._clock.monotonic())

@@ -152,24 +152,24 @@ class LocalLimiter:
         if not n >= 0:
             raise BadInput(f"{n} tokens cannot be taken.", remedy="Ask for 0 or more.", field="n")
 
-    def _return(self, n: int, act_at: float) -> None:
-        self._run(lambda: self._bucket.give_back(n, act_at, self._monotonic()))
+    def _return(self, taken: _Return) -> None:
+        n, taken.n = taken.n, 0
+        if n:
+            self._bucket.give_back(n, taken.act_at, self._monotonic())
 
 
 class _Return:
-    """Gives a reservation back, once."""
+    """Gives a reservation back, once: while nobody else is at the bucket, and so at this."""
 
-    __slots__ = ("_act_at", "_limiter", "_n")
+    __slots__ = ("_limiter", "act_at", "n")
 
     def __init__(self, limiter: LocalLimiter, n: int, act_at: float) -> None:
         self._limiter = limiter
-        self._n = n
-        self._act_at = act_at
+        self.n = n
+        self.act_at = act_at
 
     def __call__(self) -> None:
-        n, self._n = self._n, 0
-        if n:
-            self._limiter._return(n, self._act_at)
+        self._limiter._run(self._limiter._return, self)
 
 
 def checked(field: str, value: float) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,7 +40,7 @@ class Purse:
         #: The tokens that lie open; see :mod:`engine.quota.stash`.
         self.out: Any = Stash.of(0)
         #: The permit whose tokens lie open is the first.
-        self._lots: deque[Lot] = deque()
+        self._lots: list[Lot] = []
         #: When the buckets were made that are asked now.
         self.born: tuple[float, ...] = ()
         #: Tokens of theirs that nobody may spend any more, and nobody has been told of.
@@ -70,7 +69,7 @@ class Purse:
     def left(self) -> int:
         """What may be spent, all permits together. Without the lock it may be a little wrong, and nothing else."""
         found = Stash.left(self.out)
-        # A copy is made in one step. Not sum() of a generator: this is asked with each request.
+        # A list is copied in one step in every build. Not sum() of a generator: this is asked with each request.
         for lot in self._lots.copy():
             found += lot.hidden
         return found
@@ -143,7 +142,7 @@ class Purse:
         return 0
 
     def _end_first(self) -> int:
-        lot = self._lots.popleft()
+        lot = self._lots.pop(0)
         kept, self.out = self.out, Stash.of(0)
         left = Stash.take(kept, Stash.left(kept)) + lot.hidden
         if lot.born == self.born:
@@ -153,7 +152,7 @@ class Purse:
     def _lay_out(self) -> bool:
         """Lay out the next tokens, where none lie out any more; whether there are any."""
         while self._lots and not self._lots[0].hidden:
-            self._lots.popleft()
+            self._lots.pop(0)
         if not self._lots:
             return False
         lot = self._lots[0]
@@ -170,4 +169,4 @@ class Purse:
             lot.hidden += got
             lots[lot.permit] = lot
         # Not laid out: whoever comes next finds it by the slow way, under the lock.
-        self._lots = deque(lots.values())
+        self._lots = list(lots.values())

@@ -138,7 +138,8 @@ class SeatKeeper:
     def renew(self) -> None:
         """Hold for longer what is held, and let go what nobody has any more. Raises :class:`Unavailable`."""
         with self._lock:
-            sitting = set(self._sitting)
+            # Its references are listed in one step; walked through, it may change with the last who has a seat.
+            sitting = {each.key for each in self._sitting.valuerefs() if each() is not None}
             lost = [(bucket, seat) for bucket, seats in self._held.items() for seat in seats - sitting]
         for bucket, seat in lost:
             self._leave([bucket], seat)
