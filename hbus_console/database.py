@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from django.db import (
     DEFAULT_DB_ALIAS,
@@ -36,10 +36,20 @@ _NEVER_IN_POSTGRESQL = "54"
 #: Of those that are called internal: PostgreSQL's code for a server that is a standby.
 _READ_ONLY = "25006"
 
+#: Rows, or names, in one statement: every database takes so many, and no list of them gets long.
+BATCH = 500
+
 #: Seconds a connection of a long-lived thread is used before it is opened anew.
 KEEP_S = 300
 
 _bound = threading.local()
+_Item = TypeVar("_Item")
+
+
+def in_batches(items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:
+    """``items`` in parts that each fit into one statement."""
+    for start in range(0, len(items), BATCH):
+        yield items[start : start + BATCH]
 
 
 def is_away(error: BaseException) -> bool:

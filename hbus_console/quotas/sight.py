@@ -28,8 +28,8 @@ from hbus_console.audit.trail import visible
 from hbus_console.quotas.feature import QUOTA_PLAN
 from hbus_console.quotas.models import QuotaPolicy, TenantPlan
 from hbus_console.quotas.services import policies
+from hbus_console.quotas.services.differences import Difference
 from hbus_console.quotas.services.draft import snapshot
-from hbus_console.quotas.services.rolling_back import Difference
 
 #: Services of hbus itself: their tokens are taken by what is done, and by nobody beside.
 OF_HBUS = ("api", "console", "publish", "consume", "jobs")
@@ -82,7 +82,12 @@ def plans_seen(who: Actor) -> QuerySet[TenantPlan]:
 
 def sees_tenants(who: Actor) -> bool:
     """Whether everybody's plan."""
-    return GLOBAL in visible_scopes(who, VIEW) or allows(who, QUOTA_PLAN)
+    return sees_everything(who) or allows(who, QUOTA_PLAN)
+
+
+def sees_everything(who: Actor) -> bool:
+    """Whether all policies and all plans."""
+    return GLOBAL in visible_scopes(who, VIEW)
 
 
 def entries_seen(who: Actor, seqs: list[int]) -> dict[int, AuditEntry]:

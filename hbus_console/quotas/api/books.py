@@ -17,8 +17,9 @@ from hbus_console.api.acts import reason_act
 from hbus_console.api.answers import PAGES, REFUSED, answers, described, fields_of, page_of, plain
 from hbus_console.api.views import ApiView
 from hbus_console.quotas.models import QuotaBook
-from hbus_console.quotas.services.rolling_back import difference, roll_back
-from hbus_console.quotas.sight import difference_seen
+from hbus_console.quotas.services.differences import difference, digest
+from hbus_console.quotas.services.rolling_back import roll_back
+from hbus_console.quotas.sight import difference_seen, sees_everything
 
 _NUMBER = {"type": "integer", "minimum": 1}
 
@@ -50,10 +51,14 @@ class PlanDifferenceOut(msgspec.Struct):
 
 
 class DifferenceOut(msgspec.Struct):
-    """What differs; nothing where both are the same."""
+    """What differs; nothing where both are the same. ``sha256`` is that of ``policies`` and ``plans`` as JSON, keys
+    sorted, without spaces, whole numbers written as integers; entries of the audit log have the same. Null for who
+    does not see all of both.
+    """
 
     policies: list[PolicyDifferenceOut]
     plans: list[PlanDifferenceOut]
+    sha256: str | None
 
 
 class RolledBackOut(msgspec.Struct):
@@ -90,10 +95,12 @@ class BooksDifference(ApiView):
         require(self.actor, VIEW, SOMEWHERE)
         newer = request.GET.get("newer")
         both = _book("older", request.GET["older"]), None if not newer else _book("newer", newer)
-        found = difference_seen(self.actor, difference(*both))
+        whole = difference(*both)
+        found = difference_seen(self.actor, whole)
         policies = [PolicyDifferenceOut(name, *both) for name, both in found.policies.items()]
         plans = [PlanDifferenceOut(tenant, *both) for tenant, both in found.plans.items()]
-        return Response(plain(DifferenceOut(policies, plans)))
+        proof = digest(whole) if sees_everything(self.actor) else None
+        return Response(plain(DifferenceOut(policies, plans, proof)))
 
 
 RollBack = reason_act(

@@ -1,112 +1,125 @@
-"""Going back to all policies and plans of an earlier book, in one act."""
+"""Going back to all policies and plans of an earlier book, in one act.
+
+That may be thousands of rows, and nobody else changes anything meanwhile: they wait. What takes time is done before;
+what is done under the lock is done in statements of many rows.
+"""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping
 
 from django.db import transaction
+from django.db.models import Max
 
-from engine.core.errors import NotThere
+from engine.core.errors import BadInput, NotThere
 from hbus_console import checks
 from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.already import already
 from hbus_console.audit.services import record
+from hbus_console.database import BATCH, in_batches
 from hbus_console.quotas.feature import QUOTA_EDIT, QUOTA_PLAN
-from hbus_console.quotas.models import PolicyVersion, QuotaBook, QuotaPolicy, TenantPlan, book_subject
+from hbus_console.quotas.models import BookInForce, PolicyVersion, QuotaBook, QuotaPolicy, book_subject
+from hbus_console.quotas.services.audited import before_and_after
 from hbus_console.quotas.services.books import lock_book, plans_at, policies_at, write_book
-from hbus_console.quotas.services.draft import SETTINGS, checked
-from hbus_console.quotas.services.policies import first_version, keep_version
+from hbus_console.quotas.services.differences import Difference, Settings, between
+from hbus_console.quotas.services.draft import SETTINGS, checked, snapshot
+from hbus_console.quotas.services.plans import write_plans
 from hbus_console.teams.models import Team
-
-Settings = dict[str, Any]
-
-
-class Difference(NamedTuple):
-    """What differs between two books, by name: what each policy or plan was, and is; ``None`` where it was not."""
-
-    policies: dict[str, tuple[Settings | None, Settings | None]]
-    plans: dict[str, tuple[str, str]]
-
-    def __bool__(self) -> bool:
-        return bool(self.policies or self.plans)
-
-
-def difference(older: int | None, newer: int | None) -> Difference:
-    """Between two books by their numbers; ``None``: what stands now."""
-    was, is_now = policies_at(older), policies_at(newer)
-    had, has = plans_at(older), plans_at(newer)
-    return Difference(
-        {
-            name: (was.get(name), is_now.get(name))
-            for name in sorted(was.keys() | is_now.keys())
-            if was.get(name) != is_now.get(name)
-        },
-        {
-            tenant: (had.get(tenant, ""), has.get(tenant, ""))
-            for tenant in sorted(had.keys() | has.keys())
-            if had.get(tenant) != has.get(tenant)
-        },
-    )
 
 
 def roll_back(actor: Actor, number: int, reason: str) -> int:
     """Make all policies and plans what they were in the book of that number, and give the number of the new book.
 
-    A policy whose team is gone comes back without an owner. Raises ``NotThere`` for a book that never was.
+    A policy whose team is gone comes back without an owner. Raises ``NotThere`` for a book that never was, and
+    ``BadInput`` naming the policy where one of then is none that could be saved today.
     """
     require(actor, QUOTA_EDIT)
     require(actor, QUOTA_PLAN)
     reason = checks.reason(reason)
+    _require_book(number)
+    then = _Then(number)
+    then.rows_for(policies_at(None))
     with transaction.atomic():
         state = lock_book()
-        if not QuotaBook.objects.filter(number=number).exists():
-            raise NotThere(
-                f"There is no version {number} of the policies.", remedy="Look at the list of them.", field="number"
-            )
-        changes = difference(None, number)
+        _require_book(number)
+        is_now = policies_at(None)
+        rows = then.rows_for(is_now)
+        # What becomes of a policy is what is saved of it: an owner that is gone is nobody.
+        wanted = then.settings | {row.name: snapshot(row) for row in rows}
+        changes = between(is_now, wanted, plans_at(None), then.plans)
         if not changes:
             already(book_subject(state.number), f"is what version {number} was")
             return state.number
-        entry = record(
-            actor,
-            "quota.roll_back",
-            book_subject(number),
-            reason=reason,
-            before={
-                "policies": _side(changes.policies, 0),
-                "plans": {name: had for name, (had, _) in changes.plans.items()},
-            },
-            after={
-                "policies": _side(changes.policies, 1),
-                "plans": {name: has for name, (_, has) in changes.plans.items()},
-            },
-        )
-        since = state.number + 1
-        teams = {team.name: team for team in Team.objects.all()}
-        rows = {row.name: row for row in QuotaPolicy.objects.select_related("team").filter(name__in=changes.policies)}
-        for name, (_, wanted) in changes.policies.items():
-            row = rows.get(name)
-            if wanted is None:
-                PolicyVersion.objects.filter(policy=name, until__isnull=True).update(until=since)
-                if row is not None:
-                    row.delete()
-                continue
-            if row is None:
-                row = QuotaPolicy(name=name, version=first_version(name) - 1)
-            defaults = {field: SETTINGS[field].default for field in SETTINGS.stored}
-            for field, value in checked({**defaults, **wanted}).items():
-                setattr(row, field, value)
-            row.team = teams.get(wanted.get("owner") or "")
-            row.version += 1
-            row.save()
-            keep_version(row, state, entry.seq)
-        for tenant, (_, plan) in changes.plans.items():
-            TenantPlan.objects.filter(tenant=tenant, until__isnull=True).update(until=since)
-            if plan:
-                TenantPlan.objects.create(tenant=tenant, plan=plan, since=since, audit_seq=entry.seq)
+        before, after = before_and_after(changes, state.number + 1)
+        entry = record(actor, "quota.roll_back", book_subject(number), reason=reason, before=before, after=after)
+        _write_policies(state, changes, rows, entry.seq)
+        write_plans(state, {tenant: plan for tenant, (_, plan) in changes.plans.items()}, entry.seq)
         write_book(state, entry.seq)
         return state.number
 
 
-def _side(changes: dict[str, tuple[Settings | None, Settings | None]], side: int) -> dict[str, Settings | None]:
-    return {name: pair[side] for name, pair in changes.items()}
+class _Then:
+    """What an earlier book says, which it says for ever: read, and checked, before anybody is kept waiting."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+        self.settings, self.plans = policies_at(number), plans_at(number)
+        self._checked = dict[str, Settings]()
+
+    def rows_for(self, is_now: Mapping[str, Settings]) -> list[QuotaPolicy]:
+        """Of the policies that differ, each as it is to be again; not saved, and of no version yet."""
+        teams = {team.name: team for team in Team.objects.all()}
+        return [
+            QuotaPolicy(name=name, team=teams.get(settings.get("owner") or ""), **self._clean(name))
+            for name, settings in self.settings.items()
+            if settings != is_now.get(name)
+        ]
+
+    def _clean(self, name: str) -> Settings:
+        if name not in self._checked:
+            defaults = {field: SETTINGS[field].default for field in SETTINGS.stored}
+            try:
+                self._checked[name] = checked({**defaults, **self.settings[name]})
+            except BadInput as error:
+                raise BadInput(
+                    f"{name} cannot be again what it was in version {self._number}: {error.what}",
+                    remedy="Go back to another version, or change each policy by itself.",
+                    field="number",
+                ) from error
+        return self._checked[name]
+
+
+def _require_book(number: int) -> None:
+    if not QuotaBook.objects.filter(number=number).exists():
+        raise NotThere(
+            f"There is no version {number} of the policies.", remedy="Look at the list of them.", field="number"
+        )
+
+
+def _write_policies(state: BookInForce, changes: Difference, rows: Iterable[QuotaPolicy], audit_seq: int) -> None:
+    since = state.number + 1
+    gone = [name for name, (_, wanted) in changes.policies.items() if wanted is None]
+    last = dict[str, int]()
+    for names in in_batches(list(changes.policies)):
+        versions = PolicyVersion.objects.filter(policy__in=names)
+        last |= dict(versions.order_by().values_list("policy").annotate(Max("number")))
+        versions.filter(until__isnull=True).update(until=since)
+    for names in in_batches(gone):
+        QuotaPolicy.objects.filter(name__in=names).delete()
+    kept = [row for row in rows if row.name in changes.policies]
+    for row in kept:
+        row.version = last.get(row.name, 0) + 1
+    QuotaPolicy.objects.bulk_create(
+        kept,
+        BATCH,
+        update_conflicts=True,
+        unique_fields=["name"],
+        update_fields=[*SETTINGS.stored, "team", "version", "updated_at"],
+    )
+    PolicyVersion.objects.bulk_create(
+        [
+            PolicyVersion(policy=row.name, number=row.version, settings=snapshot(row), since=since, audit_seq=audit_seq)
+            for row in kept
+        ],
+        BATCH,
+    )

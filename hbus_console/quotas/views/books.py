@@ -12,14 +12,16 @@ from django.views.decorators.http import require_GET, require_POST
 from engine.core.errors import BadInput, NotThere
 from engine.core.numbers import whole
 from hbus_console.access.acts import VIEW
-from hbus_console.access.permissions import SOMEWHERE, allows
+from hbus_console.access.permissions import SOMEWHERE, Actor, allows
 from hbus_console.access.web import actor, console_view
 from hbus_console.audit.feature import AUDIT_READ
+from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.telling import tell
 from hbus_console.quotas.feature import QUOTA_EDIT, QUOTA_PLAN
 from hbus_console.quotas.models import QuotaBook
-from hbus_console.quotas.services.rolling_back import Difference, difference, roll_back
-from hbus_console.quotas.sight import difference_seen, entries_seen
+from hbus_console.quotas.services.differences import Difference, difference, digest
+from hbus_console.quotas.services.rolling_back import roll_back
+from hbus_console.quotas.sight import difference_seen, entries_seen, sees_everything
 from hbus_console.quotas.views.policy import difference as settings_difference
 from hbus_console.ui.pages import refuse_act, tell_done
 
@@ -59,13 +61,15 @@ def book(request: HttpRequest, book: int) -> HttpResponse:
     is_newest = newest is not None and newest.number == book
     previous = QuotaBook.objects.filter(number__lt=book).first()
     entry = entries_seen(who, [row.audit_seq]).get(row.audit_seq)
+    whole = difference(previous.number if previous else 0, book)
     context = {
         "nav": "quotas",
         "book": row,
         "newest": newest,
         "is_newest": is_newest,
         "told": tell(entry) if entry else None,
-        "changed": _told(difference_seen(who, difference(previous.number if previous else 0, book))),
+        "changed": _told(difference_seen(who, whole)),
+        "proof": _proof(who, entry, whole),
         "since": None if is_newest else _told(difference_seen(who, difference(None, book))),
         "may_roll_back": allows(who, QUOTA_EDIT) and allows(who, QUOTA_PLAN),
         "may_audit": allows(who, AUDIT_READ),
@@ -82,6 +86,16 @@ def roll_back_to(request: HttpRequest, book: int) -> HttpResponse:
         return refuse_act(request, refused, "quotas:book", book)
     tell_done(request, f"All policies and plans are what they were in version {book}; that is version {made}.")
     return redirect("quotas:book", made)
+
+
+def _proof(who: Actor, entry: AuditEntry | None, whole: Difference) -> str:
+    """Whether a version is what its audit entry has the digest of: ``holds``, ``broken``, or nothing where that
+    has none, or the reader does not see all of the version.
+    """
+    said = (entry.after or {}).get("sha256") if entry else None
+    if not said or not sees_everything(who):
+        return ""
+    return "holds" if said == digest(whole) else "broken"
 
 
 def _told(found: Difference) -> dict[str, Any]:

@@ -82,7 +82,8 @@ def test_books_differ_and_are_gone_back_to(call: Caller) -> None:
     (policy,) = told["policies"]
     assert (policy["older"]["limit"], policy["newer"]["limit"], told["plans"]) == (100.0, 50.0, [])
     told = _ok(call("GET", "quota/books/difference?older=2"))
-    assert told == {"policies": [], "plans": [{"tenant": "ada/nightly", "older": "", "newer": "gold"}]}
+    assert told["plans"] == [{"tenant": "ada/nightly", "older": "", "newer": "gold"}]
+    assert told["policies"] == []
     missing = call("GET", "quota/books/difference?older=9")
     assert (missing.status_code, missing.json()["field"]) == (404, "older")
     assert _ok(call("POST", "quota/books/1/roll-back", {"reason": "it was better"})) == {"number": 4}

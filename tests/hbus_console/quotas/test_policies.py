@@ -16,6 +16,7 @@ from hbus_console.audit.models import AuditEntry
 from hbus_console.quotas.models import PolicyVersion, QuotaBook, QuotaPolicy
 from hbus_console.quotas.reports import GONE_AFTER_MS, NodeReport, keep_report
 from hbus_console.quotas.services.books import newest_book
+from hbus_console.quotas.services.differences import difference
 from hbus_console.quotas.services.draft import PolicyDraft
 from hbus_console.quotas.services.plans import set_plan
 from hbus_console.quotas.services.policies import (
@@ -25,7 +26,7 @@ from hbus_console.quotas.services.policies import (
     promote_trial,
     restore_policy,
 )
-from hbus_console.quotas.services.rolling_back import difference, roll_back
+from hbus_console.quotas.services.rolling_back import roll_back
 from hbus_console.teams.models import Team
 from tests.hbus_console.quotas.conftest import MakePolicy
 from tests.hbus_console.topics.conftest import EDITOR, GOVERNOR, actor
