@@ -54,8 +54,9 @@ FEATURE = Feature(
         "quota.delete": "deleted",
         "quota.promote": "gave everybody what was tried of",
         "quota.plan": "set the plan of",
-        "quota.roll_back": "went back to the",
-        "quota.scheduled": "went over to the",
-        "quota.renumber": "numbered anew the",
+        "quota.plans": "set the plans of tenants in version",
+        "quota.roll_back": "went back to version",
+        "quota.scheduled": "went over to version",
+        "quota.renumber": "numbered all anew as version",
     },
 )

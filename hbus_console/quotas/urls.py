@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from hbus_console.quotas.views import books, forms, lists, plans, policy, trying
+from hbus_console.quotas.views import books, forms, lists, plans, policy, several_plans, trying
 
 app_name = "quotas"
 _ONE = "quotas/policies/<str:policy>"
@@ -14,6 +14,7 @@ urlpatterns = [
     path("quotas/new/", forms.new, name="new"),
     path("quotas/plans/", plans.plans, name="plans"),
     path("quotas/plans/set/", plans.set_one, name="set-plan"),
+    path("quotas/plans/several/", several_plans.several, name="set-plans"),
     path("quotas/versions/", books.books, name="books"),
     path("quotas/versions/<int:book>/", books.book, name="book"),
     path("quotas/versions/<int:book>/roll-back/", books.roll_back_to, name="roll-back"),

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import Any
 
+from hbus_console.quotas import addresses
+from hbus_console.quotas.models import book_subject
 from hbus_console.quotas.services.differences import Difference, Settings, digest
-from hbus_console.registry.pages import page
 
 #: Policies, and plans, that are told one by one; and characters of a text among the settings of one.
 MOST_TOLD, LONGEST = 20, 200
@@ -30,7 +31,7 @@ def before_and_after(found: Difference, made: int) -> tuple[dict[str, Any], dict
         "policies_changed": len(found.policies),
         "plans_changed": len(found.plans),
         "not_told_here": max(0, len(found.policies) - MOST_TOLD) + max(0, len(found.plans) - MOST_TOLD),
-        "told_whole": page("quotas:book", made),
+        "told_whole": addresses.book(book_subject(made)),
         "sha256": digest(found),
     }
     return before, after
