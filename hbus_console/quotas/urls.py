@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from hbus_console.quotas.views import books, forms, lists, plans, policy, several_plans, trying
+from hbus_console.quotas.views import books, forms, lists, plans, policy, several_plans, suggestions, trying
 
 app_name = "quotas"
 _ONE = "quotas/policies/<str:policy>"
@@ -11,6 +11,8 @@ urlpatterns = [
     path("quotas/chart/", lists.chart, name="chart"),
     path("quotas/try/", trying.bench, name="try"),
     path("quotas/try/chart/", trying.chart, name="try-chart"),
+    path("quotas/suggest/policies/", suggestions.policies, name="suggest-policies"),
+    path("quotas/suggest/plans/", suggestions.plans, name="suggest-plans"),
     path("quotas/new/", forms.new, name="new"),
     path("quotas/plans/", plans.plans, name="plans"),
     path("quotas/plans/set/", plans.set_one, name="set-plan"),

@@ -142,6 +142,8 @@ TABLE: dict[str, Line] = {
     "quotas/new/": may(
         GET="governor", POST=("governor", {"name": "probe", "owner": "Inside team", "limit": "5", "burst": "5", **WHY})
     ),
+    "quotas/suggest/policies/": may(GET="viewer", query="policy=inside"),
+    "quotas/suggest/plans/": may(GET="viewer", query="plan=gold"),
     "quotas/plans/": may(GET="viewer"),
     "quotas/plans/set/": may(POST=("governor", {"tenant": "ada", "plan": "partner", **WHY})),
     "quotas/plans/several/": may(GET="governor", POST=("governor", {"lines": "ada partner", **WHY})),

@@ -15,10 +15,9 @@ from engine.quota.trial import Trial, TrialPart
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import SOMEWHERE
 from hbus_console.access.web import actor, console_view
-from hbus_console.quotas.services.draft import snapshot
-from hbus_console.quotas.sight import policies_seen
+from hbus_console.quotas.suggesting import policies_like
 from hbus_console.quotas.trying import SHAPES, USUAL, read_asked
-from hbus_console.quotas.wording import ON_LOSS, amount_words, limit_words
+from hbus_console.quotas.wording import ON_LOSS, amount_words
 from hbus_console.ui.pages import clock, form_page
 
 #: Lines of the table beneath the chart: each tells of so many slots.
@@ -34,7 +33,7 @@ def bench(request: HttpRequest) -> HttpResponse:
         "values": values,
         "shapes": SHAPES.items(),
         "losses": [(each.value, ON_LOSS[each.value]) for each in OnLoss],
-        "policies": [(row.name, limit_words(snapshot(row))) for row in policies_seen(actor(request))],
+        "suggested": policies_like(actor(request), values["policy"]),
     }
     try:
         asked = read_asked(values, clock.now_ms(), actor(request))

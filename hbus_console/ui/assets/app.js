@@ -84,6 +84,23 @@
     if (opener) find(`#${opener.dataset.dialog}`)?.showModal();
   });
 
+  // One sheet serves many rows: the button that opens it says what its fields begin with, data-fill-NAME.
+  document.addEventListener("click", (event) => {
+    const opener = event.target.closest("[popovertarget]"), fills = Object.entries(opener?.dataset ?? {}).filter(([key]) => key.startsWith("fill"));
+    const sheet = fills.length && document.getElementById(opener.getAttribute("popovertarget"));
+    if (!sheet) return;
+    find("form", sheet).reset();
+    find("form > [data-said]", sheet)?.remove();
+    let last = null;
+    for (const [key, value] of fills) {
+      const field = find(`[name="${key.slice(4).toLowerCase()}"]`, sheet);
+      field.value = value;
+      if (value) last = field;
+    }
+    // What is known stands there; what is to be another is chosen already.
+    if (last) sheet.addEventListener("toggle", () => last.select(), { once: true });
+  });
+
   // A sheet is answered or left before anything behind it: Tab goes round inside.
   const REACHED = "a[href], button:not([disabled]), input:not([type=hidden], [disabled]), select:not([disabled]), textarea:not([disabled])";
   document.addEventListener("keydown", (event) => {
