@@ -18,7 +18,7 @@ from engine.quota.node import AT_ONCE
 from hbus_console.bench import quota_calls
 from hbus_console.bench.loops import alone
 from hbus_console.bench.processes import Child
-from hbus_console.bench.quota_plane import LIMIT, MeasuredPlane, p99
+from hbus_console.bench.quota_plane import CHAIN, LIMIT, MeasuredPlane, p99
 from hbus_console.bench.rig import Measurement, conditions_of
 from hbus_console.bench.rows import Row, compare
 from hbus_console.supervisor.standalone import StandaloneStore
@@ -88,6 +88,8 @@ def measurements(rig: QuotaRig) -> Iterator[Measurement]:
     yield Measurement(one, partial(_wants, rig, one, lambda: rig.plane.of_one_bucket(rig.tenants, CLAIMANTS)))
     many = f"Wants a second of {rig.tenants:,} tenants"
     yield Measurement(many, partial(_wants, rig, many, lambda: rig.plane.of_tenants(rig.tenants)))
+    held = f"Wants a second of {rig.tenants:,} tenants held to {len(CHAIN)} rules each"
+    yield Measurement(held, partial(_wants, rig, held, lambda: rig.plane.of_chains(rig.tenants)))
     request = "the quota middleware in a Django request"
     yield Measurement(request, partial(_request, rig, request))
 

@@ -19,17 +19,20 @@ PREFIX = "bench"
 #: Nobody is refused.
 LIMIT = 1e9
 RULE = Rule(id="rule", limit=LIMIT, burst=LIMIT)
+#: As an installation has them: some that each tenant has buckets of by itself, and some that all take from together.
+CHAIN = tuple(Rule(id=f"rule{number}", service="held", limit=LIMIT, burst=LIMIT) for number in range(6))
+SHARED = CHAIN[3:]
 #: What each Want asks for, and how many tokens a second its callers do.
 ASKED, DEMAND = 100, 1_000.0
 
 
 class MeasuredPlane:
-    """A control plane with one rule, and those who want something of it. Close it."""
+    """A control plane with its rules, and those who want something of it. Close it."""
 
     def __init__(self, url: str) -> None:
         self.client = redis.Redis.from_url(url)
         self.plane = RedisControlPlane(self.client, PREFIX)
-        self.plane.keep_rules(*Book(version=1, rules=(RULE,)).kept())
+        self.plane.keep_rules(*Book(version=1, rules=(RULE, *CHAIN)).kept())
 
     def close(self) -> None:
         self.client.close()
@@ -65,6 +68,10 @@ class MeasuredPlane:
         """Wants a second of one node, each of another tenant."""
         return self._rate([_want("bench", f"tenant{number}") for number in range(tenants)])
 
+    def of_chains(self, tenants: int) -> float:
+        """Likewise, each held to all of :data:`CHAIN`."""
+        return self._rate([_want("bench", f"held{number}", CHAIN) for number in range(tenants)])
+
     def increments(self, count: int) -> float:
         """The peer's: INCR a second, in as long pipelines."""
         began = time.perf_counter()
@@ -87,6 +94,6 @@ def p99(values: Sequence[float]) -> float:
     return quantiles(values, n=100)[98]
 
 
-def _want(node: str, tenant: str) -> Want:
-    chain = (BucketLink(RULE.id, tenant),)
+def _want(node: str, tenant: str, rules: Sequence[Rule] = (RULE,)) -> Want:
+    chain = tuple(BucketLink(rule.id, "" if rule in SHARED else tenant) for rule in rules)
     return Want(new_id(SystemClock().now_ms()), node, f"service/resource/{tenant}", tenant, chain, ASKED, DEMAND)
