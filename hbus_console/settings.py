@@ -216,6 +216,8 @@ HBUS_JOB_BROKER = job_broker(env.text("HBUS_JOB_BROKER"))
 # How long runs and their logs are kept, and how many at most; the last 50 of each job are kept in any case.
 HBUS_RUN_DAYS = env.integer("HBUS_RUN_DAYS", 90, least=1, most=36_500)
 HBUS_RUN_MAX = env.integer("HBUS_RUN_MAX", 1_000_000, least=1_000, most=1_000_000_000)
+# How long versions of the quota policies are kept, no shorter than what was used; the newest 100 are in any case.
+HBUS_QUOTA_VERSION_DAYS = env.integer("HBUS_QUOTA_VERSION_DAYS", 365, least=14, most=36_500)
 # Runs that one jobs process does at the same time, each in a process of its own.
 HBUS_JOB_SLOTS = env.integer("HBUS_JOB_SLOTS", 2, least=1, most=256)
 #: How long a role drains once it was told to stop; the supervisor sets it shorter.

@@ -46,6 +46,7 @@ FEATURE = Feature(
         "hbus_console.quotas.keeping:book_keeper",
         "hbus_console.quotas.keeping:node_counter",
         "hbus_console.quotas.retention:quota_retention",
+        "hbus_console.quotas.book_retention:book_retention",
     ),
     audit_words={
         "quota.create": "created",

@@ -10,7 +10,6 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from engine.core.errors import NotThere
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import SOMEWHERE, require
 from hbus_console.api.acts import reason_act
@@ -18,6 +17,7 @@ from hbus_console.api.answers import PAGES, REFUSED, answers, described, fields_
 from hbus_console.api.views import ApiView
 from hbus_console.quotas.models import QuotaBook
 from hbus_console.quotas.services.differences import difference, digest
+from hbus_console.quotas.services.kept_books import book_at
 from hbus_console.quotas.services.rolling_back import roll_back
 from hbus_console.quotas.sight import difference_seen, sees_everything
 
@@ -71,6 +71,7 @@ class QuotaBooks(ApiView):
     @extend_schema(
         operation_id="quota_books_list",
         summary="All policies and plans in their versions, the newest first",
+        description="Those that are kept: of a configured time, and the newest in any case.",
         tags=["quotas"],
         parameters=PAGES,
         responses={(200, "application/json"): page_of(described(BookOut)), **REFUSED},
@@ -94,7 +95,8 @@ class BooksDifference(ApiView):
     def get(self, request: Request) -> Response:
         require(self.actor, VIEW, SOMEWHERE)
         newer = request.GET.get("newer")
-        both = _book("older", request.GET["older"]), None if not newer else _book("newer", newer)
+        older = book_at(int(request.GET["older"]), "older").number
+        both = older, book_at(int(newer), "newer").number if newer else None
         whole = difference(*both)
         found = difference_seen(self.actor, whole)
         policies = [PolicyDifferenceOut(name, *both) for name, both in found.policies.items()]
@@ -112,11 +114,3 @@ RollBack = reason_act(
     gives=answers(RolledBackOut),
     shown=lambda number: plain(RolledBackOut(number)),
 )
-
-
-def _book(field: str, number: str) -> int:
-    if not QuotaBook.objects.filter(number=int(number)).exists():
-        raise NotThere(
-            f"There is no version {number} of the policies.", remedy="Look at the list of them.", field=field
-        )
-    return int(number)

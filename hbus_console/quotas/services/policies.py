@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from django.db import transaction
-from django.db.models import Max
+from django.db.models import Max, Min
 
 from engine.core.errors import BadInput, Conflict, NotThere
 from hbus_console import checks
@@ -109,7 +109,7 @@ def restore_policy(actor: Actor, name: str, number: int, reason: str) -> QuotaPo
         reason = checks.reason(reason)
         found = PolicyVersion.objects.filter(policy=name, number=number).first()
         if found is None:
-            raise NotThere(f"{name} has no version {number}.", remedy="Look at its versions.", field="version")
+            raise _no_version(name, number)
         if number == row.version:
             already(row.subject, f"is what it was in version {number}")
             return row
@@ -177,6 +177,17 @@ def _change(act: _PolicyAct, state: BookInForce, row: QuotaPolicy, changes: Mapp
     keep_version(row, state, entry.seq)
     write_book(state, entry.seq)
     return row
+
+
+def _no_version(name: str, number: int) -> NotThere:
+    oldest = PolicyVersion.objects.filter(policy=name).aggregate(oldest=Min("number"))["oldest"] or 0
+    if 1 <= number < oldest:
+        return NotThere(
+            f"Version {number:,} of {name} was trimmed: none before version {oldest:,} is kept any more.",
+            remedy="What it said is in the audit log.",
+            field="version",
+        )
+    return NotThere(f"{name} has no version {number}.", remedy="Look at its versions.", field="version")
 
 
 def missing(name: str) -> NotThere:

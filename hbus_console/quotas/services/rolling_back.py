@@ -11,18 +11,19 @@ from collections.abc import Iterable, Mapping
 from django.db import transaction
 from django.db.models import Max
 
-from engine.core.errors import BadInput, NotThere
+from engine.core.errors import BadInput
 from hbus_console import checks
 from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.already import already
 from hbus_console.audit.services import record
 from hbus_console.database import BATCH, in_batches
 from hbus_console.quotas.feature import QUOTA_EDIT, QUOTA_PLAN
-from hbus_console.quotas.models import BookInForce, PolicyVersion, QuotaBook, QuotaPolicy, book_subject
+from hbus_console.quotas.models import BookInForce, PolicyVersion, QuotaPolicy, book_subject
 from hbus_console.quotas.services.audited import before_and_after
 from hbus_console.quotas.services.books import lock_book, plans_at, policies_at, write_book
 from hbus_console.quotas.services.differences import Difference, Settings, between
 from hbus_console.quotas.services.draft import SETTINGS, checked, snapshot
+from hbus_console.quotas.services.kept_books import book_at
 from hbus_console.quotas.services.plans import write_plans
 from hbus_console.teams.models import Team
 
@@ -30,18 +31,18 @@ from hbus_console.teams.models import Team
 def roll_back(actor: Actor, number: int, reason: str) -> int:
     """Make all policies and plans what they were in the book of that number, and give the number of the new book.
 
-    A policy whose team is gone comes back without an owner. Raises ``NotThere`` for a book that never was, and
+    A policy whose team is gone comes back without an owner. Raises ``NotThere`` for a book that is not kept, and
     ``BadInput`` naming the policy where one of then is none that could be saved today.
     """
     require(actor, QUOTA_EDIT)
     require(actor, QUOTA_PLAN)
     reason = checks.reason(reason)
-    _require_book(number)
+    book_at(number, "number")
     then = _Then(number)
     then.rows_for(policies_at(None))
     with transaction.atomic():
         state = lock_book()
-        _require_book(number)
+        book_at(number, "number")
         is_now = policies_at(None)
         rows = then.rows_for(is_now)
         # What becomes of a policy is what is saved of it: an owner that is gone is nobody.
@@ -87,13 +88,6 @@ class _Then:
                     field="number",
                 ) from error
         return self._checked[name]
-
-
-def _require_book(number: int) -> None:
-    if not QuotaBook.objects.filter(number=number).exists():
-        raise NotThere(
-            f"There is no version {number} of the policies.", remedy="Look at the list of them.", field="number"
-        )
 
 
 def _write_policies(state: BookInForce, changes: Difference, rows: Iterable[QuotaPolicy], audit_seq: int) -> None:

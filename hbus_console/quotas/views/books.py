@@ -5,11 +5,12 @@ from __future__ import annotations
 from itertools import islice
 from typing import Any
 
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
-from engine.core.errors import BadInput, NotThere
+from engine.core.errors import BadInput
 from engine.core.numbers import whole
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import SOMEWHERE, Actor, allows
@@ -20,6 +21,7 @@ from hbus_console.audit.telling import tell
 from hbus_console.quotas.feature import QUOTA_EDIT, QUOTA_PLAN
 from hbus_console.quotas.models import QuotaBook
 from hbus_console.quotas.services.differences import Difference, difference, digest
+from hbus_console.quotas.services.kept_books import NEWEST, book_at, reach
 from hbus_console.quotas.services.rolling_back import roll_back
 from hbus_console.quotas.sight import difference_seen, entries_seen, sees_everything
 from hbus_console.quotas.views.policy import difference as settings_difference
@@ -40,6 +42,8 @@ def books(request: HttpRequest) -> HttpResponse:
     context = {
         "nav": "quotas",
         "newest": newest,
+        "reach": reach(),
+        "kept": (settings.HBUS_QUOTA_VERSION_DAYS, NEWEST),
         "rows": [
             {"book": row, "told": tell(entries[row.audit_seq]) if row.audit_seq in entries else None}
             for row in rows[:LISTED]
@@ -54,22 +58,21 @@ def books(request: HttpRequest) -> HttpResponse:
 @console_view(VIEW, resource=SOMEWHERE)
 def book(request: HttpRequest, book: int) -> HttpResponse:
     """What that version changed, and what going back to it would change."""
-    who, row = actor(request), QuotaBook.objects.filter(number=book).first()
-    if row is None:
-        raise NotThere(f"There is no version {book} of the policies.", remedy="Look at the list of them.", field="book")
+    who, row = actor(request), book_at(book, "book")
     newest = QuotaBook.objects.first()
     is_newest = newest is not None and newest.number == book
     previous = QuotaBook.objects.filter(number__lt=book).first()
     entry = entries_seen(who, [row.audit_seq]).get(row.audit_seq)
-    whole = difference(previous.number if previous else 0, book)
+    # Before the first there was nothing; before the oldest that is kept nobody knows.
+    whole = None if previous is None and book > 1 else difference(previous.number if previous else 0, book)
     context = {
         "nav": "quotas",
         "book": row,
         "newest": newest,
         "is_newest": is_newest,
         "told": tell(entry) if entry else None,
-        "changed": _told(difference_seen(who, whole)),
-        "proof": _proof(who, entry, whole),
+        "changed": None if whole is None else _told(difference_seen(who, whole)),
+        "proof": "" if whole is None else _proof(who, entry, whole),
         "since": None if is_newest else _told(difference_seen(who, difference(None, book))),
         "may_roll_back": allows(who, QUOTA_EDIT) and allows(who, QUOTA_PLAN),
         "may_audit": allows(who, AUDIT_READ),

@@ -21,6 +21,7 @@ from hbus_console.quotas.overrides import Override, read_overrides
 from hbus_console.quotas.services import policies
 from hbus_console.quotas.services.books import newest_book
 from hbus_console.quotas.services.draft import AMOUNT, COVERS, SETTINGS, SHARING, snapshot
+from hbus_console.quotas.services.kept_books import reach
 from hbus_console.quotas.sight import entries_seen, policy_seen
 from hbus_console.quotas.standing import LATE_MINUTES, QuotasNow
 from hbus_console.quotas.use_chart import chart_url
@@ -71,13 +72,14 @@ def detail(request: HttpRequest, policy: str) -> HttpResponse:
                 "version": each,
                 "entry": entries.get(each.audit_seq),
                 "differs": difference(found[place + 1].settings, each.settings) if place + 1 < len(found) else [],
-                "first": place + 1 == len(found),
+                "first": each.number == 1,
                 "sheet": f"restore-{each.number}",
                 "title": f"Restore version {each.number}",
             }
             for place, each in enumerate(found[:VERSIONS])
         ],
-        "more": len(found) > VERSIONS,
+        "more": bool(found) and found[:VERSIONS][-1].number > 1,
+        "reach": reach(),
     }
     return render(request, "quotas/policy.html", context)
 

@@ -86,7 +86,7 @@ def test_the_entry_proves_what_was_done(
     narrow = calling(Role.VIEWER, "booking.*")("get", f"quota/books/difference?older={made - 1}&newer={made}").json()
     assert narrow["sha256"] is None
     page = signed_in(Role.ADMIN)
-    assert "and that fits" in page.get(after["told_whole"]).content.decode()
+    assert "it fits the digest" in page.get(after["told_whole"]).content.decode()
     PolicyVersion.objects.filter(policy="everyone", until__isnull=True).update(settings={"service": "*", "limit": 9})
     assert "has another digest" in page.get(after["told_whole"]).content.decode()
 
