@@ -35,7 +35,7 @@ def only(rig: QuotaRig, what: str) -> list[Row]:
 
 def test_each_row_bears_a_name_of_its_own(rig: QuotaRig) -> None:
     names = [each.what for each in quota.measurements(rig)]
-    assert len(set(names)) == len(names) == 14
+    assert len(set(names)) == len(names) == 15
 
 
 @pytest.mark.long
@@ -65,7 +65,11 @@ def test_the_control_plane_s_answers_are_timed_and_counted(rig: QuotaRig) -> Non
     assert (refill.unit, refill.goal, refill.p50) == ("ms", None, refill.ours)
     assert (refill.p99 or 0) >= (refill.p50 or 0) > 0
     rows = only(rig, "Wants a second")
-    assert [row.what for row in rows] == ["Wants a second of 8 claimants of one bucket", "Wants a second of 50 tenants"]
+    assert [row.what for row in rows] == [
+        "Wants a second of 8 claimants of one bucket",
+        "Wants a second of 50 tenants",
+        "Wants a second of 50 tenants held to 6 rules each",
+    ]
     assert all((row.ours or 0) > 0 and (row.theirs or 0) > 0 for row in rows)
 
 
