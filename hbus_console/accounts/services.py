@@ -118,7 +118,7 @@ def change_grants(actor: Actor, user: User, grants: Iterable[ScopedRole], reason
                 after=after,
             )
         else:
-            already(Subject("user", "", fresh.username), "has these roles", "user.grants.change")
+            already(Subject("user", "", fresh.username), "has these roles", "user.grants.change", reason=reason)
 
 
 def deactivate_user(actor: Actor, user: User, reason: str = "") -> None:
@@ -128,7 +128,7 @@ def deactivate_user(actor: Actor, user: User, reason: str = "") -> None:
         fresh = _locked(user)
         _keep_an_admin(actor, fresh, "deactivate")
         if not fresh.is_active:
-            already(Subject("user", "", fresh.username), "is deactivated", "user.deactivate")
+            already(Subject("user", "", fresh.username), "is deactivated", "user.deactivate", reason=reason)
             return
         before = _evidence(fresh)
         fresh.is_active = False
@@ -144,7 +144,7 @@ def reactivate_user(actor: Actor, user: User, reason: str = "") -> None:
     with transaction.atomic():
         fresh = _locked(user)
         if fresh.is_active:
-            already(Subject("user", "", fresh.username), "may sign in", "user.reactivate")
+            already(Subject("user", "", fresh.username), "may sign in", "user.reactivate", reason=reason)
             return
         before = _evidence(fresh)
         fresh.is_active = True

@@ -116,7 +116,8 @@ def revoke_token(actor: Actor, token: ApiToken, reason: str = "", *, clock: Cloc
     with transaction.atomic():
         fresh = ApiToken.objects.select_for_update().select_related("user").get(pk=token.pk)
         if fresh.revoked_at is not None:
-            already(Subject("token", "", label(fresh.user.username, fresh)), "is revoked", "token.revoke")
+            subject = Subject("token", "", label(fresh.user.username, fresh))
+            already(subject, "is revoked", "token.revoke", reason=reason)
             return
         before = evidence(fresh)
         fresh.revoked_at = to_datetime(clock.now_ms())

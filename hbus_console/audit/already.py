@@ -10,21 +10,23 @@ from hbus_console.registry.subjects import kind_named
 from hbus_console.ui.formats import instant
 
 
-def already(subject: Subject, stands: str, *actions: str) -> None:
+def already(subject: Subject, stands: str, *actions: str, reason: str) -> None:
     """Note that ``subject`` stands so already (``is paused``): one query, for a person's request alone.
 
-    ``actions`` are those that may have brought it there; without one nobody is named.
+    ``actions`` are those that may have brought it there; without one nobody is named. ``reason`` is what was given for
+    doing it: whoever gave one is told that it was not kept.
     """
-    note_undone(lambda: _sentence(subject, stands, actions))
+    note_undone(lambda: _sentence(subject, stands, actions, reason))
 
 
-def _sentence(subject: Subject, stands: str, actions: tuple[str, ...]) -> str:
+def _sentence(subject: Subject, stands: str, actions: tuple[str, ...], reason: str) -> str:
     entry = AuditEntry.objects.filter(about(subject), action__in=actions).order_by("-seq").first() if actions else None
     name = subject.name or subject.namespace
     if name.isdecimal():
         # A number alone says nothing.
         name = f"{kind_named(subject.kind).words} {name}"
-    said = f"Nothing was done, and your reason was not kept: {name} {stands} already"
+    lost = ", and your reason was not kept" if reason.strip() else ""
+    said = f"Nothing was done{lost}: {name} {stands} already"
     if entry is None:
         return f"{said}."
     why = f": “{entry.reason}”" if entry.reason else ", without a reason"

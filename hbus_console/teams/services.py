@@ -70,7 +70,7 @@ def change_team(actor: Actor, name: str, changes: Mapping[str, Any], reason: str
     if "name" in changes:
         _refuse_taken(changed)
     if before == SETTINGS.snapshot(changed):
-        already(changed.subject, "is as you sent it")
+        already(changed.subject, "is as you sent it", reason=reason)
         return changed
     changed.save()
     owned.tell_changed(changed)

@@ -25,7 +25,7 @@ def acknowledge(actor: Actor, number: int, note: str = "", *, clock: Clock | Non
         require(actor, ALERT_OPERATE, row.namespace)
         note = checks.text(note, "note", most=300)
         if row.acknowledged_ms:
-            already(_subject(row), "is looked at", "alert.acknowledge")
+            already(_subject(row), "is looked at", "alert.acknowledge", reason=note)
             return row
         _refuse_over(row)
         row.acknowledged_by, row.acknowledged_note = actor.name, note
@@ -86,7 +86,7 @@ def end_silence(actor: Actor, number: int, reason: str = "", *, clock: Clock | N
         require(actor, ALERT_OPERATE, row.namespace)
         reason = checks.reason(reason, required=False)
         if row.until_ms <= now_ms:
-            already(row.subject, "is over", "alert.silence.end")
+            already(row.subject, "is over", "alert.silence.end", reason=reason)
             return
         before = {"until": to_rfc3339(row.until_ms)}
         row.until_ms = now_ms

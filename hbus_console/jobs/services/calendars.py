@@ -87,7 +87,7 @@ def change_calendar(
         checks.revision(version, row.version, name)
         before = _settings(row)
         if before == clean:
-            already(row.subject, "is as you sent it")
+            already(row.subject, "is as you sent it", reason=reason)
             return CalendarChange(row, 0)
         row.lines, row.description = clean["lines"], clean["description"]
         row.version += 1

@@ -193,7 +193,7 @@ def restore_version(actor: Actor, name: str, number: int, reason: str, *, now_s:
     if found is None:
         raise NotThere(f"{name} has no version {number}.", remedy="Look at its versions.", field="version")
     if number == row.version:
-        already(row.subject, f"is what it was in version {number}")
+        already(row.subject, f"is what it was in version {number}", reason=reason)
         return row
     # A setting that is newer than the version stays as it is.
     was = {field: value for field, value in found.settings.items() if field in SETTINGS.changeable}
@@ -207,7 +207,7 @@ def pause_job(actor: Actor, name: str, reason: str, *, now_s: Now = database_tim
     row = job(name, lock=True)
     reason = checks.reason(reason)
     if row.paused:
-        already(row.subject, "is paused", "job.pause")
+        already(row.subject, "is paused", "job.pause", reason=reason)
         return row
     tell_undecided(row, now_s())
     return _set_pause(actor, row, True, reason)
@@ -220,7 +220,7 @@ def resume_job(actor: Actor, name: str, reason: str = "", *, now_s: Now = databa
     row = job(name, lock=True)
     reason = checks.reason(reason, required=False)
     if not row.paused:
-        already(row.subject, "runs", "job.resume")
+        already(row.subject, "runs", "job.resume", reason=reason)
         return row
     tell_undecided(row, now_s())
     return _set_pause(actor, row, False, reason)
@@ -276,7 +276,7 @@ def _change(actor: Actor, row: Job, changes: Mapping[str, Any], why: Why, now_s:
     checks.reason(why.reason, required=False)
     wanted = checked_change(actor, row, changes, why)
     if wanted is None:
-        already(row.subject, "is as you sent it")
+        already(row.subject, "is as you sent it", reason=why.reason)
         return row
     clean, owner, typed = wanted
     if typed or does_other_work(before, clean):

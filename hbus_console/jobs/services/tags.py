@@ -54,7 +54,8 @@ def set_limit(actor: Actor, tag: str, most_at_once: int, reason: str, *, was: in
     row = TagLimit.objects.select_for_update().filter(tag=tag).first()
     before = row.most_at_once if row else 0
     if before == most:
-        already(tag_subject(tag), f"lets {most} runs run at the same time" if most else "has no limit", "job.limit")
+        stands = f"lets {most} runs run at the same time" if most else "has no limit"
+        already(tag_subject(tag), stands, "job.limit", reason=reason)
         return most
     checks.revision(was, before, f"The limit of {tag}")
     TagLimit.objects.update_or_create(tag=tag, defaults={"most_at_once": most})

@@ -128,7 +128,7 @@ def cancel_run(actor: Actor, name: str, run_id: int, reason: str) -> JobRun:
         if SlotJudge().request_cancel(run.pk, f"{actor.name} cancelled it: {reason}", at_once=elsewhere):
             record(actor, "job.cancel", run.subject, reason=reason)
         else:
-            already(run.subject, f"is {run.state}")
+            already(run.subject, f"is {run.state}", reason=reason)
     run.refresh_from_db()
     return run
 

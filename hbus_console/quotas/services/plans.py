@@ -52,7 +52,7 @@ def set_plan(actor: Actor, tenant: str, plan: str, reason: str = "") -> None:
         state = lock_book()
         before = plans_of([tenant]).get(tenant, "")
         if before == plan:
-            already(subject, f"has the plan {plan}" if plan else "has no plan")
+            already(subject, f"has the plan {plan}" if plan else "has no plan", reason=reason)
             return
         entry = record(actor, "quota.plan", subject, reason=reason, before={"plan": before}, after={"plan": plan})
         write_plans(state, {tenant: plan}, entry.seq)

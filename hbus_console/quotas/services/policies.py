@@ -111,7 +111,7 @@ def restore_policy(actor: Actor, name: str, number: int, reason: str) -> QuotaPo
         if found is None:
             raise _no_version(name, number)
         if number == row.version:
-            already(row.subject, f"is what it was in version {number}")
+            already(row.subject, f"is what it was in version {number}", reason=reason)
             return row
         # A setting that is newer than the version stays as it is.
         was = {field: value for field, value in found.settings.items() if field in SETTINGS.changeable}
@@ -161,7 +161,7 @@ def _change(act: _PolicyAct, state: BookInForce, row: QuotaPolicy, changes: Mapp
     before = snapshot(row)
     wanted = SETTINGS.differing(before, changes)
     if not wanted:
-        already(row.subject, "is as you sent it")
+        already(row.subject, "is as you sent it", reason=act.reason)
         return row
     clean = checked({**before, **{field: value for field, value in wanted.items() if field != "owner"}})
     if "owner" in wanted:

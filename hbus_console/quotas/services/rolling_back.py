@@ -49,7 +49,7 @@ def roll_back(actor: Actor, number: int, reason: str) -> int:
         wanted = then.settings | {row.name: snapshot(row) for row in rows}
         changes = between(is_now, wanted, plans_at(None), then.plans)
         if not changes:
-            already(book_subject(state.number), f"is what version {number} was")
+            already(book_subject(state.number), f"is what version {number} was", reason=reason)
             return state.number
         before, after = before_and_after(changes, state.number + 1)
         entry = record(actor, "quota.roll_back", book_subject(number), reason=reason, before=before, after=after)

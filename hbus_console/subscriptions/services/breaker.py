@@ -113,7 +113,7 @@ def set_breaker(actor: Actor, topic: str, group: str, act: str, reason: str) -> 
             found_done(actor, lost, row.subject)
             _tell(actor, row, act, reason)
         else:
-            _say_so(row, before, act)
+            _say_so(row, before, act, reason)
         return before
     if tried is not None and _found_by_repeat(actor, row, tried, before, act):
         return before
@@ -187,14 +187,14 @@ def _overtaken(what: str) -> Conflict:
     )
 
 
-def _say_so(row: Subscription, now: Standing, act: str) -> None:
+def _say_so(row: Subscription, now: Standing, act: str, reason: str) -> None:
     if act == "open":
-        already(row.subject, "has its breaker open", "subscription.breaker_open")
+        already(row.subject, "has its breaker open", "subscription.breaker_open", reason=reason)
     elif now.state == "closed":
         # Most breakers close by themselves, which no entry tells.
-        already(row.subject, "has its breaker closed")
+        already(row.subject, "has its breaker closed", reason=reason)
     else:
-        already(row.subject, "has a message tried")
+        already(row.subject, "has a message tried", reason=reason)
 
 
 def _guarded() -> set[tuple[str, str]]:

@@ -92,7 +92,7 @@ def follow_code(actor: Actor, topic: str, group: str, reason: str = "") -> Subsc
     require(actor, SUBSCRIPTION_EDIT, topic)
     row = lookup.subscription(topic, group, lock=True)
     if row.handler != Subscription.Handler.CODE or not row.held_fields:
-        already(row.subject, "has nothing that people had set", "subscription.follow_code")
+        already(row.subject, "has nothing that people had set", "subscription.follow_code", reason=reason)
         return row
     before, row.held_fields = row.held_fields, []
     save(row)
@@ -230,7 +230,7 @@ def hold(actor: Actor, row: Subscription, paused: bool, reason: str, action: str
     """
     if row.paused == paused:
         ways = ("subscription.pause", "subscription.drain") if paused else ("subscription.resume",)
-        already(row.subject, "is paused" if paused else "is handed messages", *ways)
+        already(row.subject, "is paused" if paused else "is handed messages", *ways, reason=reason)
         return row
     row.paused, row.pause_reason = paused, reason if paused else ""
     save(row)

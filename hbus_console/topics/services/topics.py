@@ -110,7 +110,7 @@ def pause_topic(actor: Actor, name: str, reason: str) -> Topic:
     row = lookup.topic(name, lock=True)
     reason = checks.reason(reason)
     if row.paused:
-        already(row.subject, "is paused", "topic.pause")
+        already(row.subject, "is paused", "topic.pause", reason=reason)
         return row
     return _set_pause(actor, row, True, reason)
 
@@ -122,7 +122,7 @@ def resume_topic(actor: Actor, name: str, reason: str = "") -> Topic:
     row = lookup.topic(name, lock=True)
     reason = checks.reason(reason, required=False)
     if not row.paused:
-        already(row.subject, "is handed out", "topic.resume")
+        already(row.subject, "is handed out", "topic.resume", reason=reason)
         return row
     return _set_pause(actor, row, False, reason)
 

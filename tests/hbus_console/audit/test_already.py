@@ -119,6 +119,15 @@ def test_an_alert_that_somebody_looks_at_and_an_account_that_is_shut(signed_in: 
     assert "“has left”" in said
 
 
+def test_of_a_reason_that_nobody_gave_nothing_is_told(signed_in: Callable[..., Client]) -> None:
+    """Found by a stranger: who gave none read that theirs was not kept."""
+    client = signed_in(Role.OPERATOR)
+    resume = reverse("topics:resume", args=ONE[:1])
+    for given in ("", "  "):
+        assert _said(client, resume, {"reason": given}) == "Nothing was done: booking.created is handed out already."
+    assert _said(client, resume, {"reason": "over"}).startswith("Nothing was done, and your reason was not kept: ")
+
+
 def test_what_is_done_is_told_as_done(signed_in: Callable[..., Client]) -> None:
     client = signed_in(Role.OPERATOR)
     assert _said(client, reverse("topics:pause", args=ONE[:1]), {"reason": "migration"}).startswith("Deliveries of")
