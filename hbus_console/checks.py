@@ -9,6 +9,7 @@ from engine.core.error_text import words_of
 from engine.core.errors import BadInput, Outdated
 from engine.core.strict_json import NotJson, check_storable
 from engine.core.utf8 import DIRECTION_MARKS, OVERRULING
+from hbus_console.faults import Unfit
 
 #: What topics and groups may be called: legal as a Redis key, an NSQ topic or channel, and a part of a URL.
 NAME = re.compile(r"[a-z0-9]+(?:[._-][a-z0-9]+)*")
@@ -42,16 +43,14 @@ def name(value: object, field: str) -> str:
 def text(value: object, field: str, *, most: int, required: bool = False, lines: bool = False) -> str:
     """Text without control characters and marks of direction, trimmed."""
     if not isinstance(value, str):
-        raise BadInput(f"{_said(field)} is not text.", remedy="Send a string.", field=field)
+        raise Unfit(field, "is not text.", remedy="Send a string.")
     value = value.strip()
     if _CONTROL.search(value) or (not lines and "\n" in value):
-        raise BadInput(
-            f"{_said(field)} holds control characters, or marks of direction.", remedy="Remove them.", field=field
-        )
+        raise Unfit(field, "holds control characters, or marks of direction.", remedy="Remove them.")
     if required and not value:
-        raise BadInput(f"{_said(field)} is needed.", remedy="Fill it in.", field=field)
+        raise Unfit(field, "is needed.", remedy="Fill it in.")
     if len(value) > most:
-        raise BadInput(f"{_said(field)} has {len(value)} characters.", remedy=f"At most {most}.", field=field)
+        raise Unfit(field, f"has {len(value)} characters.", remedy=f"At most {most}.")
     return value
 
 
@@ -60,10 +59,10 @@ def storable(value: object, field: str) -> None:
     try:
         check_storable(value)
     except NotJson as error:
-        raise BadInput(
-            f"{field} cannot be kept: {words_of(error)}.",
+        raise Unfit(
+            field,
+            f"cannot be kept: {words_of(error)}.",
             remedy="Use texts without NUL characters, numbers, true, false, null, lists, and objects of these.",
-            field=field,
         ) from error
 
 
@@ -83,10 +82,10 @@ def revision(given: int | None, current: int, name: str) -> None:
 def whole(value: object, field: str, *, least: int, most: int, unit: str = "") -> int:
     """A whole number within bounds."""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise BadInput(
-            f"{_said(field)} is not a whole number from {least:,} to {most:,}{unit and ' ' + unit}.",
+        raise Unfit(
+            field,
+            f"is not a whole number from {least:,} to {most:,}{unit and ' ' + unit}.",
             remedy=f"{value!r} was given.",
-            field=field,
         )
     return value
 
@@ -94,16 +93,14 @@ def whole(value: object, field: str, *, least: int, most: int, unit: str = "") -
 def number(value: object, field: str, *, least: float) -> float:
     """A number from ``least`` on, at most 1e12."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= 1e12:
-        raise BadInput(
-            f"{_said(field)} is not a number from {least:g} on.", remedy=f"{value!r} was given.", field=field
-        )
+        raise Unfit(field, f"is not a number from {least:g} on.", remedy=f"{value!r} was given.")
     return float(value)
 
 
 def flag(value: object, field: str) -> bool:
     """True or false."""
     if not isinstance(value, bool):
-        raise BadInput(f"{_said(field)} is neither true nor false.", remedy="Send true or false.", field=field)
+        raise Unfit(field, "is neither true nor false.", remedy="Send true or false.")
     return value
 
 
@@ -111,7 +108,7 @@ def choice(value: object, field: str, options: Iterable[str]) -> str:
     """One of some words."""
     known = list(options)
     if value not in known:
-        raise BadInput(f"{_said(field)} cannot be {value!r}.", remedy=f"Choose one of {', '.join(known)}.", field=field)
+        raise Unfit(field, f"cannot be {value!r}.", remedy=f"Choose one of {', '.join(known)}.")
     return str(value)
 
 
@@ -121,8 +118,3 @@ def typed(value: object, expected: str) -> None:
         raise BadInput(
             "The name typed is not the name of what would be deleted.", remedy=f"Type {expected}.", field="typed_name"
         )
-
-
-def _said(field: str) -> str:
-    """A field's name as a person says it; units are said elsewhere."""
-    return field.removesuffix("_s").replace("_", " ").capitalize()

@@ -23,7 +23,7 @@ from hbus_console.access.acts import Act
 from hbus_console.access.error_answers import answer_to, not_kept
 from hbus_console.access.permissions import GLOBAL, Actor, Forbidden, require
 from hbus_console.access.refusals import refused
-from hbus_console.faults import faults_of
+from hbus_console.faults import FieldError, faults_of
 
 _log = structlog.get_logger(__name__)
 
@@ -147,10 +147,14 @@ def csrf_failed(request: HttpRequest, reason: str = "") -> HttpResponse:
     return _problem(request, error, "Please send that again", HTTPStatus.FORBIDDEN)
 
 
-def field_errors(error: HbusError) -> dict[str, str]:
-    """What a refusal says at the fields it names, for a page: ``{field: text}``, under ``""`` where none is named."""
+def field_errors(error: HbusError, labels: Mapping[str, str] | None = None) -> dict[str, str]:
+    """What a refusal says at the fields it names, for a page: ``{field: text}``, under ``""`` where none is named.
+
+    A refusal that stands at its field is called as that is, by its template. ``labels`` are those of fields whose
+    refusals stand elsewhere.
+    """
     each = faults_of(error) if isinstance(error, BadInput) else (error,)
-    return {one.field: str(one) for one in each}
+    return {one.field: FieldError(one).labelled((labels or {}).get(one.field, "")) for one in each}
 
 
 def _problem(request: HttpRequest, error: HbusError, title: str, status: HTTPStatus) -> HttpResponse:

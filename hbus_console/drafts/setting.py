@@ -14,6 +14,7 @@ from engine.core.errors import BadInput
 from engine.core.strict_json import NotJson, read_typed
 from hbus_console import checks
 from hbus_console.access.acts import Act
+from hbus_console.faults import Unfit
 from hbus_console.ui import forms
 from hbus_console.ui.control_characters import escaped, json_to_send
 from hbus_console.ui.formats import in_larger_unit
@@ -231,11 +232,11 @@ class JsonObject(Setting):
         if isinstance(value, str):
             value = self._read(value)
         if not isinstance(value, Mapping):
-            raise BadInput(f"{self.name} is no JSON object.", remedy=self.example, field=self.name)
+            raise Unfit(self.name, "is no JSON object.", remedy=self.example)
         checks.storable(value, self.name)
         checked = dict(value)
         if len(msgspec.json.encode(checked)) > self.most:
-            raise BadInput(f"{self.name} is larger than {self.most:,} bytes.", remedy="Shorten it.", field=self.name)
+            raise Unfit(self.name, f"is larger than {self.most:,} bytes.", remedy="Shorten it.")
         return checked
 
     def typed(self, form: forms.Form) -> Any:
@@ -256,9 +257,7 @@ class JsonObject(Setting):
         try:
             return read_typed(text)
         except NotJson as error:
-            raise BadInput(
-                f"{self.name} cannot be read as JSON: {words_of(error)}.", remedy=self.example, field=self.name
-            ) from error
+            raise Unfit(self.name, f"cannot be read as JSON: {words_of(error)}.", remedy=self.example) from error
 
 
 @dataclass(frozen=True)
@@ -270,9 +269,7 @@ class Seconds(Setting):
 
     def check(self, value: Any, clean: Clean) -> list[float]:
         if not isinstance(value, (list, tuple)) or len(value) > self.most:
-            raise BadInput(
-                f"{self.name} is no list of up to {self.most} seconds.", remedy=self.example, field=self.name
-            )
+            raise Unfit(self.name, f"is no list of up to {self.most} seconds.", remedy=self.example)
         for each in value:
             if isinstance(each, bool) or not isinstance(each, (int, float)):
                 raise self._no_number(repr(each))

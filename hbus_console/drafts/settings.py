@@ -49,6 +49,11 @@ class Settings:
         """What carries such a mark."""
         return [name for name, one in self.each.items() if any(isinstance(each, mark) for each in one.marks)]
 
+    @property
+    def labels(self) -> dict[str, str]:
+        """What a form calls each."""
+        return {name: setting.label for name, setting in self.each.items() if setting.label}
+
     def part(self, name: str) -> list[Setting]:
         """What that part of a page lists."""
         return [setting for setting in self.each.values() if setting.part == name]

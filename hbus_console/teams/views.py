@@ -66,7 +66,7 @@ def teams(request: HttpRequest) -> HttpResponse:
             case other:
                 raise BadInput(f"There is no act {other!r}.", remedy="Use the buttons of the page.", field="act")
     except BadInput as refused:
-        return form_page(request, "teams/list.html", page, refused)
+        return form_page(request, "teams/list.html", page, refused, SETTINGS.labels)
     tell_done(request, said)
     return redirect("teams:list")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any
 
@@ -12,7 +12,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST
 
 from engine.core.clock import SystemClock
-from engine.core.errors import BadInput, HbusError
+from engine.core.errors import BadInput, HbusError, Outdated
 from hbus_console.access import context
 from hbus_console.access.acts import VIEW, Act
 from hbus_console.access.error_answers import answer_to
@@ -69,19 +69,27 @@ def reason_act(do: Callable[..., object], *, said: str, needs: Act, of: str, bac
 
 
 def form_page(
-    request: HttpRequest, template: str, page: dict[str, Any], refused: HbusError | None = None
+    request: HttpRequest,
+    template: str,
+    page: dict[str, Any],
+    refused: HbusError | None = None,
+    labels: Mapping[str, str] | None = None,
 ) -> HttpResponse:
     """A page with a form: 422 with the refusal at its field when there is one, and the API's status of other troubles.
 
-    The form stays also where nobody knows whether it was done (504): a page that says less would lose what was typed.
+    ``labels`` are those of fields whose refusals the page shows elsewhere. The form stays also where nobody knows
+    whether it was done (504): a page that says less would lose what was typed.
     """
-    errors = field_errors(refused) if refused else {}
+    errors = field_errors(refused, labels) if refused else {}
     status = HTTPStatus.OK
     if refused is not None:
         status = HTTPStatus.UNPROCESSABLE_ENTITY if isinstance(refused, BadInput) else answer_to(refused).status
     # What it was made from stays what it was: what is refused as outdated is refused again until it is opened anew.
     sent = revision(request.POST) if request.method == "POST" else None
-    response = render(request, template, {**page, "errors": errors, "sent_revision": sent}, status=status)
+    # Where it is shown as it is now, for whoever goes on from there.
+    outdated = request.get_full_path() if isinstance(refused, Outdated) else ""
+    shown = {**page, "errors": errors, "sent_revision": sent, "outdated": outdated}
+    response = render(request, template, shown, status=status)
     if refused is not None:
         response[FORM_MARK] = FORM_KEPT
     return response

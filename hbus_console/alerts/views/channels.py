@@ -79,7 +79,7 @@ def channels(request: HttpRequest) -> HttpResponse:
         values = {**SETTINGS.typed(request.POST, settings_for(kind)), "enabled": True}
         made = services.create_channel(who, ChannelDraft(kind=kind, **values), request.POST.get("reason", ""))
     except BadInput as refused:
-        return form_page(request, "alerts/channels.html", page, refused)
+        return form_page(request, "alerts/channels.html", page, refused, SETTINGS.labels)
     if made.secret:
         return render(request, "alerts/secret.html", {**page, "channel": made, "secret": made.secret, "fresh": True})
     messages.success(request, f"{made.name} is ready. Send a test before you rely on it.")

@@ -107,7 +107,7 @@ def preview(request: HttpRequest) -> HttpResponse:
         number = whole(request.POST.get("rule", ""))
         context = {"preview": services.preview(actor(request), draft, of=number), "kind": kind_named(kind)}
     except BadInput as refused:
-        context = {"errors": field_errors(refused)}
+        context = {"errors": field_errors(refused, SETTINGS.labels)}
     return render(request, "alerts/_preview.html", context)
 
 

@@ -262,7 +262,7 @@ def checked(values: Mapping[str, Any]) -> dict[str, Any]:
         if clean["whose"] == Whose.TOGETHER:
             raise BadInput(
                 "A limit that all share cannot be tried at some of them: they would have two.",
-                remedy="Set canary_percent to 0, or try it in shadow.",
+                remedy="Try it at 0 percent of the tenants, or in shadow.",
                 field="canary_percent",
             )
         _refuse_nothing_at_once(clean, "canary_limit", "canary_burst")
@@ -273,7 +273,7 @@ def _refuse_nothing_at_once(clean: Mapping[str, Any], limit: str, burst: str) ->
     """A bucket that never holds one token lets nothing through, whatever comes in a second."""
     if clean[limit] > 0 and max(clean[burst], clean[limit] * REFILL_S) < 1:
         raise BadInput(
-            f"With a {burst} of {clean[burst]:g} nothing ever passes: one token is never there.",
+            f"With a burst of {clean[burst]:g} nothing ever passes: one token is never there.",
             remedy="Set it to 1 at least.",
             field=burst,
         )

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 from engine.bus.partitions import DEFAULT_PARTITIONS, MOST_PARTITIONS
-from engine.core.errors import BadInput
 from hbus_console.drafts.setting import Choice, Clean, Flag, Lines, Owner, Setting, Text, Whole
 from hbus_console.drafts.settings import Settings
+from hbus_console.faults import Unfit
 from hbus_console.schemas.modes import MODES
 from hbus_console.topics.feature import TOPIC_EDIT, TOPIC_GOVERN
 from hbus_console.topics.masking import check_fields
@@ -41,7 +41,7 @@ class MaskedFields(Setting):
 
     def check(self, value: Any, clean: Clean) -> list[str]:
         if not isinstance(value, (list, tuple)):
-            raise BadInput(f"{self.name} is not a list.", remedy="Send a list of paths.", field=self.name)
+            raise Unfit(self.name, "is not a list.", remedy="Send a list of paths.")
         return check_fields(value)
 
     def typed(self, form: Form) -> list[str]:

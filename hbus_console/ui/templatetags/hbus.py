@@ -17,6 +17,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 from engine.core.subject import Subject
 from hbus_console.command_needs import typed
+from hbus_console.faults import FieldError
 from hbus_console.registry import subjects
 from hbus_console.subjects import readable
 from hbus_console.ui import curl as curls
@@ -46,6 +47,18 @@ register.filter("tone", lambda value: tone_of(str(value)))
 def of(values: Mapping[str, Any], name: str) -> Any:
     """``{{ item.facets|of:facet }}``: the value of that name; empty when there is none."""
     return values.get(name, "")
+
+
+@register.filter
+def labelled(error: object, label: str) -> object:
+    """``{{ error|labelled:label }}``: a refusal at its field, which it calls as the form does."""
+    return error.labelled(label) if isinstance(error, FieldError) else error
+
+
+@register.filter
+def of_no_field(errors: Mapping[str, Any] | None, also: str = "") -> list[Any]:
+    """``{{ errors|of_no_field:"kind" }}``: the refusals of none of a form's fields, and of the named ones."""
+    return [error for field, error in (errors or {}).items() if not field or field in also.split()]
 
 
 @register.filter

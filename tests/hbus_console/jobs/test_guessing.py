@@ -93,7 +93,7 @@ def test_a_reason_that_does_not_fit_is_refused_whether_anything_differs_or_not(j
         said(partial(change_job, SYSTEM, NAME, {"parameters": {**GIVEN, "pin": guess}}, reason))
         for guess in (WRONG, RIGHT, MASK)
     ]
-    assert answers[0].startswith("BadInput")
+    assert answers[0].startswith("Unfit")
     assert len(set(answers)) == 1
 
 
