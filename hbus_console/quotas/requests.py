@@ -28,8 +28,9 @@ from hbus_console.access.permissions import Actor
 from hbus_console.access.web import actor, refuse
 from hbus_console.quotas import door
 from hbus_console.quotas.services.rules import policy_of
+from hbus_console.quotas.wording import CONSOLE
 
-API, CONSOLE = "api", "console"
+API = "api"
 #: Nobody knows when a seat is left: who found none may ask again so soon, in seconds.
 SEAT_AGAIN_S = 1.0
 
@@ -118,19 +119,21 @@ def charge(request: HttpRequest, service: str, who: Actor) -> None:
     stock = limiter.stock
     seated = gate.enter(service, resource, tenant)
     if seated is not FREE and not seated.ok:
+        policy = policy_of(unquote(seated.refused))
         raise QuotaExceeded(
-            f"As many requests of this kind as may be are being answered for {tenant}.",
+            f"As many requests of this kind as may be are being answered for {tenant}, by the policy {policy}.",
             again_s=SEAT_AGAIN_S,
-            policies=(policy_of(unquote(seated.refused)),),
+            policies=(policy,),
         )
     request.quota_charge = (gate, limiter, key, cost, seated, stock)  # type: ignore[attr-defined]
     admission = gate.ask(limiter, key, cost)
     if not admission.ok:
         request.quota_charge = (gate, limiter, key, 0, seated, stock)  # type: ignore[attr-defined]
+        policy = policy_of(admission.rule)
         raise QuotaExceeded(
-            f"{tenant} may send no more requests of this kind for now.",
+            f"{tenant} may send no more requests of this kind for now, by the policy {policy}.",
             again_s=admission.again_s,
-            policies=(policy_of(admission.rule),),
+            policies=(policy,),
         )
 
 

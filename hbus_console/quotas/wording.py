@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from typing import Any
 
 from engine.quota import OnLoss, Period, Source, Whose
 from hbus_console.ui.formats import num
 
+#: The service of people on the pages of this console.
+CONSOLE = "console"
 #: Behind a number.
 PER = {
     Period.NONE.value: "/s",
@@ -54,6 +57,11 @@ def covers_words(settings: Mapping[str, Any]) -> str:
     if settings["plan"]:
         parts.append(f"plan {settings['plan']}")
     return " · ".join(parts) or "*"
+
+
+def holds_console(settings: Mapping[str, Any]) -> bool:
+    """Whether people can be refused pages of this console by it."""
+    return fnmatchcase(CONSOLE, settings["service"]) and not settings["shadow"]
 
 
 def together(settings: Mapping[str, Any]) -> bool:

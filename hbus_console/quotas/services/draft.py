@@ -65,6 +65,12 @@ class OverridesText(Lines):
         return text
 
 
+def _a_second(clean: Clean) -> float:
+    """The burst that nobody gives."""
+    limit: float = clean["limit"]
+    return limit
+
+
 @dataclass(frozen=True)
 class PolicyDraft:
     """A policy as somebody wants it; ``owner`` names a team."""
@@ -87,6 +93,7 @@ class PolicyDraft:
             help="The most that goes at once after a pause; no less than a tenth of a second of the limit.",
             act=QUOTA_EDIT,
             part=AMOUNT,
+            unless_said=_a_second,
         ),
     ] = 0.0
     period: Annotated[
@@ -111,7 +118,7 @@ class PolicyDraft:
         str,
         CoversPattern(
             label="Of which service",
-            help="api, publish, consume, jobs or a name of your own; * for any text, ? for one character.",
+            help="api, console, publish, consume, jobs or yours. * for any, this console too; ? for one character.",
             placeholder="*",
             act=QUOTA_EDIT,
             part=COVERS,

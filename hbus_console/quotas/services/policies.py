@@ -20,6 +20,7 @@ from hbus_console.quotas.models import BookInForce, PolicyVersion, QuotaPolicy
 from hbus_console.quotas.services.books import lock_book, write_book
 from hbus_console.quotas.services.draft import SETTINGS, PolicyDraft, checked, snapshot
 from hbus_console.teams import services as teams
+from hbus_console.teams.models import Team
 
 #: As many as a node can look through for each new limiter without being felt.
 MOST_POLICIES = 1_000
@@ -39,23 +40,10 @@ def create_policy(actor: Actor, draft: PolicyDraft, reason: str = "") -> QuotaPo
     Raises ``Forbidden``, :class:`BadInput` naming each field at fault, and :class:`Conflict` when the name is taken.
     """
     require(actor, QUOTA_EDIT)
-    faults, clean = GatheredFaults(), dict[str, Any]()
-    with faults.gathered():
-        checks.name(draft.name, "name")
-    with faults.gathered():
-        if QuotaPolicy.objects.filter(name=draft.name).exists():
-            raise Conflict(f"There is already a policy {draft.name}.", remedy="Choose another name.", field="name")
-    with faults.gathered():
-        clean = checked(asdict(draft))
-    with faults.gathered():
-        owner = teams.owner(draft.owner)
-    with faults.gathered():
-        reason = checks.reason(reason, required=False)
-    faults.tell()
+    clean, owner, reason = check_draft(draft, reason)
     with transaction.atomic():
         state = lock_book()
-        if QuotaPolicy.objects.filter(name=draft.name).exists():
-            raise Conflict(f"There is already a policy {draft.name}.", remedy="Choose another name.", field="name")
+        _refuse_taken(draft.name)
         if QuotaPolicy.objects.count() >= MOST_POLICIES:
             raise Conflict(
                 f"There are {MOST_POLICIES:,} policies already.",
@@ -67,6 +55,45 @@ def create_policy(actor: Actor, draft: PolicyDraft, reason: str = "") -> QuotaPo
         keep_version(row, state, entry.seq)
         write_book(state, entry.seq)
     return row
+
+
+def check_draft(draft: PolicyDraft, reason: str) -> tuple[dict[str, Any], Team, str]:
+    """The settings, the owner and the reason of a policy to be made, cleaned. Raises as :func:`create_policy` does."""
+    faults, clean = GatheredFaults(), dict[str, Any]()
+    with faults.gathered():
+        _refuse_taken(checks.name(draft.name, "name"))
+    with faults.gathered():
+        clean = checked(asdict(draft))
+    with faults.gathered():
+        owner = teams.owner(draft.owner)
+    with faults.gathered():
+        reason = checks.reason(reason, required=False)
+    faults.tell()
+    return clean, owner, reason
+
+
+def check_change(
+    before: Mapping[str, Any], changes: Mapping[str, Any], reason: str
+) -> tuple[dict[str, Any], Team | None, str]:
+    """Likewise, of what a policy would be that was ``before``; the owner is ``None`` where it stays, or is taken away.
+
+    Raises :class:`BadInput` naming each field at fault.
+    """
+    faults, clean, owner = GatheredFaults(), dict[str, Any](), None
+    with faults.gathered():
+        clean = checked({**before, **{field: value for field, value in changes.items() if field != "owner"}})
+    with faults.gathered():
+        if changes.get("owner"):
+            owner = teams.owner(changes["owner"])
+    with faults.gathered():
+        reason = checks.reason(reason, required=False)
+    faults.tell()
+    return clean, owner, reason
+
+
+def _refuse_taken(name: str) -> None:
+    if QuotaPolicy.objects.filter(name=name).exists():
+        raise Conflict(f"There is already a policy {name}.", remedy="Choose another name.", field="name")
 
 
 def change_policy(
@@ -85,7 +112,7 @@ def change_policy(
         state = lock_book()
         row = policy(name, lock=True)
         checks.revision(version, row.version, name)
-        return _change(_PolicyAct(actor, "quota.change", checks.reason(reason, required=False)), state, row, changes)
+        return _change(_PolicyAct(actor, "quota.change", reason), state, row, changes)
 
 
 def promote_trial(actor: Actor, name: str, reason: str) -> QuotaPolicy:
@@ -161,11 +188,11 @@ def _change(act: _PolicyAct, state: BookInForce, row: QuotaPolicy, changes: Mapp
     before = snapshot(row)
     wanted = SETTINGS.differing(before, changes)
     if not wanted:
-        already(row.subject, "is as you sent it", reason=act.reason)
+        already(row.subject, "is as you sent it", reason=checks.reason(act.reason, required=False))
         return row
-    clean = checked({**before, **{field: value for field, value in wanted.items() if field != "owner"}})
+    clean, owner, reason = check_change(before, wanted, act.reason)
     if "owner" in wanted:
-        row.team = teams.owner(wanted["owner"]) if wanted["owner"] else None
+        row.team = owner
     for field, value in clean.items():
         setattr(row, field, value)
     after = snapshot(row)
@@ -173,7 +200,7 @@ def _change(act: _PolicyAct, state: BookInForce, row: QuotaPolicy, changes: Mapp
         return row
     row.version += 1
     row.save()
-    entry = record(act.actor, act.action, row.subject, reason=act.reason, before=before, after=after)
+    entry = record(act.actor, act.action, row.subject, reason=reason, before=before, after=after)
     keep_version(row, state, entry.seq)
     write_book(state, entry.seq)
     return row

@@ -17,9 +17,10 @@ from hbus_console.access.web import FORM_KEPT, FORM_MARK, actor, console_view
 from hbus_console.quotas.feature import QUOTA_EDIT
 from hbus_console.quotas.foreseeing import preview
 from hbus_console.quotas.services.draft import AMOUNT, COVERS, SETTINGS, SHARING, TRIAL, PolicyDraft, snapshot
-from hbus_console.quotas.services.policies import change_policy, create_policy
+from hbus_console.quotas.services.policies import change_policy, check_change, check_draft, create_policy
 from hbus_console.quotas.sight import policy_seen
 from hbus_console.quotas.views.policy import frame
+from hbus_console.quotas.wording import holds_console
 from hbus_console.teams.services import team_names
 from hbus_console.ui.forms import revision, text
 from hbus_console.ui.pages import clock, form_page
@@ -44,19 +45,18 @@ def new(request: HttpRequest) -> HttpResponse:
     }
     if request.method == "GET":
         return form_page(request, "quotas/form.html", page)
-    values = SETTINGS.typed(request.POST, SETTINGS.changeable)
+    values = _typed(request)
     name, reason = text(request.POST, "name"), request.POST.get("reason", "")
-    # A burst that nobody gives is a second of the limit.
-    if values.get("burst") == "":
-        values["burst"] = values["limit"] if isinstance(values["limit"], float | int) else 0.0
     page["values"] = {**page["values"], **values, "name": name, "reason": reason}
-    if "preview" in request.POST:
-        return _previewed(request, page)
+    draft = PolicyDraft(**{**values, "name": name})
     try:
-        made = create_policy(actor(request), PolicyDraft(**{**values, "name": name}), reason)
+        if "preview" in request.POST:
+            return _previewed(request, page, check_draft(draft, reason)[0])
+        made = create_policy(actor(request), draft, reason)
     except BadInput as refused:
         return form_page(request, "quotas/form.html", page, refused)
-    messages.success(request, f"{made.name} is made; every node goes by it within a second.")
+    also = " It holds on the pages of this console too." if holds_console(snapshot(made)) else ""
+    messages.success(request, f"{made.name} is made; every node goes by it within a second.{also}")
     return redirect("quotas:policy", made.name)
 
 
@@ -68,12 +68,12 @@ def settings(request: HttpRequest, policy: str) -> HttpResponse:
     page: dict[str, Any] = {**frame(who, row), **_PARTS, "teams": team_names(), "values": snapshot(row)}
     if request.method == "GET":
         return form_page(request, "quotas/form.html", page)
-    values = SETTINGS.typed(request.POST, SETTINGS.changeable)
+    values = _typed(request)
     reason = request.POST.get("reason", "")
     page["values"] = {**page["values"], **values, "reason": reason}
-    if "preview" in request.POST:
-        return _previewed(request, page)
     try:
+        if "preview" in request.POST:
+            return _previewed(request, page, check_change(snapshot(row), values, reason)[0])
         changed = change_policy(who, policy, values, reason, version=revision(request.POST))
     except BadInput as refused:
         return form_page(request, "quotas/form.html", page, refused)
@@ -84,12 +84,17 @@ def settings(request: HttpRequest, policy: str) -> HttpResponse:
     return redirect("quotas:policy", policy)
 
 
-def _previewed(request: HttpRequest, page: dict[str, Any]) -> HttpResponse:
-    """The form as it was sent, with what its policy would have done; nothing is stored."""
-    try:
-        found = preview(page["values"], clock.now_ms(), visible_scopes(actor(request), VIEW))
-    except BadInput as refused:
-        return form_page(request, "quotas/form.html", page, refused)
-    answer = form_page(request, "quotas/form.html", {**page, "preview": found})
+def _typed(request: HttpRequest) -> dict[str, Any]:
+    values = SETTINGS.typed(request.POST, SETTINGS.changeable)
+    # Whoever leaves the burst empty says none, and the draft knows what it is then.
+    return {name: None if (name, value) == ("burst", "") else value for name, value in values.items()}
+
+
+def _previewed(request: HttpRequest, page: dict[str, Any], settings: dict[str, Any]) -> HttpResponse:
+    """The form as it was sent, with what a policy of those settings would have done; nothing is stored."""
+    found = preview(settings, clock.now_ms(), visible_scopes(actor(request), VIEW))
+    answer = form_page(
+        request, "quotas/form.html", {**page, "preview": found, "holds_console": holds_console(settings)}
+    )
     answer[FORM_MARK] = FORM_KEPT
     return answer

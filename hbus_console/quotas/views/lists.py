@@ -18,7 +18,6 @@ from hbus_console.access.web import actor, console_view
 from hbus_console.quotas import door
 from hbus_console.quotas.allocating import SeatsNow, at_work, buckets
 from hbus_console.quotas.feature import QUOTA_EDIT
-from hbus_console.quotas.models import QuotaPolicy
 from hbus_console.quotas.overrides import override_at, read_overrides
 from hbus_console.quotas.services.books import newest_book, plans_at
 from hbus_console.quotas.sight import policies_seen, policy_seen, sees
@@ -47,7 +46,7 @@ def quotas(request: HttpRequest) -> HttpResponse:
         names = set(kept.values_list("name", flat=True))
         branches = [branch for branch in branches if branch.policy.name in names]
     page, more = page_of(branches, [each.policy.name for each in branches], request.GET.get("cursor", ""))
-    chosen, limiter = _chosen(request, stand, branches)
+    chosen, limiter, unknown = _chosen(request, stand, branches, {policy.name for policy in every})
     shared = chosen is not None and together(chosen.settings)
     keys = stand.by_policy[chosen.policy.name].limiters if chosen and shared and not _named(request) else [limiter]
     holdings = stand.holdings(key for key in keys if key)
@@ -72,7 +71,7 @@ def quotas(request: HttpRequest) -> HttpResponse:
         "most": MOST_LIMITERS,
         "cut": len(stand.late) == MOST_LIMITERS,
         "chosen": chosen,
-        "unknown": _unknown(request, every),
+        "unknown": unknown,
         "limiter": drawn,
         "chart_url": chart_url(chosen.policy.name, drawn) if chosen else "",
         "holdings": holdings[:MOST_HOLDINGS],
@@ -101,12 +100,6 @@ def chart(request: HttpRequest) -> JsonResponse:
     return JsonResponse(use_chart(who, read_range(request, clock), policy_seen(who, name), _named(request)))
 
 
-def _unknown(request: HttpRequest, every: list[QuotaPolicy]) -> str:
-    """The policy in the address, where there is none of that name."""
-    name: str = request.GET.get("policy", "")
-    return "" if any(policy.name == name for policy in every) else name
-
-
 def _seats(stand: QuotasNow, chosen: Branch | None) -> list[SeatsNow] | None:
     """Who is at work under a policy that says how many may at once."""
     if chosen is None or stand.book is None or chosen.policy.period != Period.AT_ONCE:
@@ -123,9 +116,12 @@ def _named(request: HttpRequest) -> Key | None:
     return service, resource, tenant
 
 
-def _chosen(request: HttpRequest, stand: QuotasNow, branches: list[Branch]) -> tuple[Branch | None, Key | None]:
+def _chosen(
+    request: HttpRequest, stand: QuotasNow, branches: list[Branch], every: set[str]
+) -> tuple[Branch | None, Key | None, str]:
     """The policy whose chart is drawn and the limiter whose permits are told: those in the address, or else those that
-    have most to tell."""
+    have most to tell. And the policy in the address where there is none of that name among ``every``.
+    """
     by_name = {branch.policy.name: branch for branch in branches}
     named, name = _named(request), request.GET.get("policy", "")
     if named and not sees(stand.scopes, *named[:2]):
@@ -134,6 +130,7 @@ def _chosen(request: HttpRequest, stand: QuotasNow, branches: list[Branch]) -> t
             remedy="Choose one of the list.",
             field="resource",
         )
+    unknown = "" if name in every else name
     if named and not name:
         name = next(iter(stand.policies_of(named)), "")
     if name not in by_name:
@@ -146,8 +143,8 @@ def _chosen(request: HttpRequest, stand: QuotasNow, branches: list[Branch]) -> t
 
         name = max(by_name, key=busy, default="")
     if name not in by_name:
-        return None, None
-    return by_name[name], named or stand.busiest(name)
+        return None, None, unknown
+    return by_name[name], named or stand.busiest(name), unknown
 
 
 def _of_chart(request: HttpRequest, shared: bool, limiter: Key | None) -> Key | None:

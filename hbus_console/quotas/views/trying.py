@@ -56,11 +56,10 @@ def bench(request: HttpRequest) -> HttpResponse:
 @require_GET
 @console_view(VIEW, resource=SOMEWHERE)
 def chart(request: HttpRequest) -> JsonResponse:
-    """What charts.js draws of the same, as if it began now."""
-    now_ms = clock.now_ms()
-    asked = read_asked(_values(request), now_ms, actor(request))
+    """What charts.js draws of the same, by seconds from its beginning."""
+    asked = read_asked(_values(request), clock.now_ms(), actor(request))
     trial = asked.play()
-    begins, slot_s = now_ms // 1000, trial.slot_s
+    slot_s = trial.slot_s
 
     def a_second(name: str) -> list[float]:
         return [round(getattr(slot, name) / slot_s, 2) for slot in trial.slots]
@@ -72,12 +71,12 @@ def chart(request: HttpRequest) -> JsonResponse:
         {"name": "asked", "tone": "neutral", "values": a_second("asked"), "steps": True},
     ]
     marks = [
-        {"t": begins + round(second), "label": label}
+        {"t": second, "label": label}
         for second, label in zip(asked.cut or (), ("cut off", "back again"), strict=False)
         if second < asked.traffic.seconds
     ]
-    times = [round(begins + number * slot_s, 3) for number in range(len(trial.slots))]
-    return JsonResponse({"t": times, "unit": "/s", "series": series, "marks": marks})
+    times = [round(number * slot_s, 3) for number in range(len(trial.slots))]
+    return JsonResponse({"t": times, "from_start": True, "unit": "/s", "series": series, "marks": marks})
 
 
 def _values(request: HttpRequest) -> dict[str, str]:

@@ -1,5 +1,6 @@
 // Time-series charts: every <div class="chart" data-chart-url> is drawn by uPlot from that address's JSON:
 //   {t: [epoch seconds], unit: "/s", series: [{name, tone, values, area, steps}], marks: [{t, label, href}]}
+// With from_start they are seconds from a beginning that was at no time of day: 0 s to 60 s.
 // What is counted in whole numbers is drawn in steps: between one failure and two there is nothing.
 // The page's own time range is passed on. Selecting a stretch narrows the page's range; figures refresh while live.
 "use strict";
@@ -16,6 +17,8 @@
   const asMinute = time({ hour: "2-digit", minute: "2-digit" });
   const asSecond = time({ hour: "2-digit", minute: "2-digit", second: "2-digit" });
   const asDay = time({ day: "numeric", month: "short" });
+
+  const fromStart = (second) => `${+second.toFixed(2)} s`;
 
   function number(value) {
     if (value === null || value === undefined) return "–";
@@ -185,7 +188,7 @@
       const step = data().t.length > 1 ? data().t[1] - data().t[0] : 60;
       const near = data().marks.filter((mark) => Math.abs(u.valToPos(mark.t, "x") - left) < 6);
       panel.replaceChildren(
-        line(`${step >= 3600 ? `${asDay.format(second * 1000)} ` : ""}${asSecond.format(second * 1000)}`, "", "", "when"),
+        line(data().from_start ? fromStart(second) : `${step >= 3600 ? `${asDay.format(second * 1000)} ` : ""}${asSecond.format(second * 1000)}`, "", "", "when"),
         ...data().series.filter((series) => !series.quiet || series.values[idx]).map((series) => line(series.name, `${number(series.values[idx])} ${data().unit || ""}`.trim(), series.tone)),
         ...near.map((mark) => line(mark.label, "", "act")),
       );
@@ -216,12 +219,12 @@
       padding: [() => (data().marks.length ? 24 : 10), 26, 0, 0],
       tzDate: (second) => uPlot.tzDate(new Date(second * 1000), zone),
       legend: { show: false },
-      cursor: { y: false, points: { size: 6 }, drag: { x: true, y: false, setScale: false } },
-      scales: { x: { time: true }, y: { range: (u, least, most) => [0, roundTop(toShow(data(), most))] } },
+      cursor: { y: false, points: { size: 6 }, drag: { x: !data().from_start, y: false, setScale: false } },
+      scales: { x: { time: !data().from_start }, y: { range: (u, least, most) => [0, roundTop(toShow(data(), most))] } },
       axes: [
         {
           ...axis, grid: { show: false }, size: 26, gap: 6, space: 74,
-          values: (u, splits, index, space, step) => splits.map((second) => (step >= 86_400 ? asDay : step < 60 ? asSecond : asMinute).format(second * 1000)),
+          values: (u, splits, index, space, step) => data().from_start ? splits.map(fromStart) : splits.map((second) => (step >= 86_400 ? asDay : step < 60 ? asSecond : asMinute).format(second * 1000)),
         },
         {
           ...axis, grid: { stroke: () => css("--line"), width: 1 }, gap: 8, space: 34,

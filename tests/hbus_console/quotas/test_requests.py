@@ -19,8 +19,10 @@ from hbus_console.access.permissions import SYSTEM
 from hbus_console.access.web import actor
 from hbus_console.quotas import door as doors
 from hbus_console.quotas.door import QuotaDoor
-from hbus_console.quotas.requests import CONSOLE, QuotaMiddleware, charge, leave_after
+from hbus_console.quotas.models import QuotaPolicy
+from hbus_console.quotas.requests import QuotaMiddleware, charge, leave_after
 from hbus_console.quotas.services.books import give, newest_book
+from hbus_console.quotas.wording import CONSOLE
 from hbus_console.topics.services import TopicDraft, create_topic
 from hbus_console.wiring import quota
 from tests.hbus_console.quotas.conftest import MakePolicy
@@ -79,16 +81,52 @@ def test_nobody_else_is_touched_and_no_header_says_who_one_is(
     assert editor("get", "topics").status_code == 200
 
 
-def test_a_page_is_refused_in_the_house_s_design_and_limits_stay_reachable(
+def test_a_page_is_refused_in_the_house_s_design(
     make_policy: MakePolicy, opened: Callable[[], QuotaDoor], signed_in: Callable[..., Client]
 ) -> None:
     make_policy("nobody", 0, 0)
     opened()
-    page = signed_in(Role.VIEWER)
-    refused = page.get("/topics/")
+    refused = signed_in(Role.VIEWER).get("/topics/")
     assert (refused.status_code, refused["Retry-After"]) == (429, "60")
     assert b"Too much at once" in refused.content
-    assert page.get("/access/password/").status_code != 429
+    assert b"by the policy nobody" in refused.content
+    assert b'href="/quotas/"' in refused.content
+
+
+@pytest.mark.parametrize("period", ["", "at once"])
+def test_whoever_holds_everybody_to_nothing_finds_the_way_back(
+    make_policy: MakePolicy,
+    opened: Callable[[], QuotaDoor],
+    signed_in: Callable[..., Client],
+    calling: Callable[..., Caller],
+    period: str,
+) -> None:
+    make_policy("nobody", 0, 0, period=period)
+    opened()
+    page, call = signed_in(Role.GOVERNOR), calling(Role.GOVERNOR)
+    assert [page.get(path).status_code for path in ("/", "/topics/", "/quotas/try/", "/metrics", "/healthz")] == [
+        429
+    ] * 5
+    assert call("get", "topics").status_code == 429
+    # Whoever has no session is nobody on a page, and is held to nothing there.
+    assert [Client().get(path).status_code for path in ("/metrics", "/healthz")] == [200] * 2
+    assert call("get", "quota/policies").status_code == 200
+    assert call("patch", "quota/policies/nobody", {"description": "too little"}).status_code == 200
+    assert Client().get("/login/").status_code == 200
+    assert page.get("/password/").status_code == 200
+    one = "/quotas/policies/nobody"
+    for path in (
+        "/quotas/",
+        f"{one}/",
+        f"{one}/settings/",
+        "/quotas/plans/",
+        "/quotas/versions/",
+        "/quotas/versions/1/",
+    ):
+        assert page.get(path).status_code == 200
+    answer = page.post(f"{one}/delete/", {"typed_name": "nobody", "reason": "locked out"}, follow=True)
+    assert (answer.status_code, answer.redirect_chain[-1][0]) == (200, "/quotas/")
+    assert not QuotaPolicy.objects.exists()
 
 
 def test_what_failed_here_is_given_back(

@@ -45,8 +45,11 @@ def test_the_chart_tells_what_the_page_tells(page: Client) -> None:
     slot_s = 0.5
     admitted, _, refused, asked = (sum(series["values"]) * slot_s for series in data["series"])
     assert asked == admitted + refused == 90
-    assert [mark["label"] for mark in data["marks"]] == ["cut off", "back again"]
-    assert f"admitted <b>{100 * admitted / asked:.1f} %</b> of {asked:.0f} calls" in _text(page, query)
+    assert data["marks"] == [{"t": 30.0, "label": "cut off"}, {"t": 45.0, "label": "back again"}]
+    assert f"admitted <b>{100 * admitted / asked:.1f} %</b> of 90 calls" in _text(page, query)
+    # Found by a stranger: traffic that nobody sent stood at a time of day.
+    assert data["from_start"] is True
+    assert (data["t"][0], data["t"][-1]) == (0, 59.5)
 
 
 @pytest.mark.parametrize(
