@@ -78,7 +78,7 @@ _CHAIN = {
     "type": "object",
     "properties": {
         "entries": {"type": ["integer", "null"]},
-        "state": {"enum": ["unbroken", "broken", "not verified"]},
+        "state": {"enum": ["unbroken", "broken", "not verified", "not known"]},
         "anchored": {"type": ["object", "null"]},
         "verified": {"type": ["object", "null"]},
     },
@@ -151,7 +151,8 @@ class Chain(ApiView):
     @extend_schema(
         operation_id="audit_chain",
         summary="How the hash chain stands, without walking it",
-        description="Numbers of entries are told to who may read every entry, and are null for others.",
+        description="Numbers of entries are told to who may read every entry, and are null for others. It is not known "
+        "while the store does not answer, which would tell whether a verification did not hold.",
         tags=["audit"],
         responses={(200, "application/json"): _CHAIN, **_REFUSED},
     )

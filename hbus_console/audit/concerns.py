@@ -26,7 +26,7 @@ def concerns(look: Look) -> list[Concern]:
     if state.word != "broken":
         return []
     findings = state.verified.findings if state.verified else []
-    note = findings[0].what if findings else state.cut_off_sentence
+    note = state.trouble or (findings[0].what if findings else "")
     if not note or not sees_all(look.actor):
         # Which entry, and what it is about, is nobody's business who may not read it.
         note = "the last verification did not hold"

@@ -17,7 +17,7 @@ from typing import Any
 
 from django.conf import settings
 
-from engine.core.clock import Clock, SystemClock, to_datetime
+from engine.core.clock import Clock, SystemClock
 from engine.core.errors import Conflict
 from hbus_console.audit import chain, witness
 from hbus_console.audit.anchor import anchor_file, last_anchor
@@ -62,20 +62,32 @@ class ChainState:
     entries: int
     anchor: Anchor | None
     verified: Verified | None
+    #: What the store knows, which no host's files change; ``None``: it gave no answer.
+    told: Witness | None = None
 
     @property
     def word(self) -> str:
-        """``unbroken``, ``broken`` or ``not verified``."""
-        if self.cut_off:
+        """``unbroken``, ``broken``, ``not verified``, or ``not known`` where the store would have to say so too."""
+        if self.trouble:
             return "broken"
         if self.verified is None:
             return "not verified"
-        return "unbroken" if self.verified.holds else "broken"
+        if not self.verified.holds:
+            return "broken"
+        return "not known" if self.told is None else "unbroken"
+
+    @property
+    def trouble(self) -> str:
+        """What is wrong whatever the last verification says, in words; empty where nothing is."""
+        if self.cut_off or self.told is None:
+            return self.cut_off_sentence
+        return self.told.alarm.sentence if self.told.alarm else self.told.forgery
 
     @property
     def cut_off(self) -> int:
-        """The last entry that was anchored or verified, where the log ends before it; else 0."""
-        known = max(self.anchor.seq if self.anchor else 0, self.verified.seq if self.verified else 0)
+        """The last entry that was anchored, verified or told to the store, where the log ends before it; else 0."""
+        heads = (self.anchor, self.verified, self.told and self.told.head)
+        known = max(each.seq if each else 0 for each in heads)
         return known if known > self.entries else 0
 
     @property
@@ -83,7 +95,8 @@ class ChainState:
         """The same in words; empty where nothing is missing."""
         if not self.cut_off:
             return ""
-        return f"The log ends at entry {self.entries:,}, but entry {self.cut_off:,} was anchored or verified."
+        known = f"entry {self.cut_off:,} was anchored, verified or told to the store"
+        return f"The log ends at entry {self.entries:,}, but {known}."
 
     @property
     def unverified(self) -> int:
@@ -97,9 +110,10 @@ class ChainState:
 
 
 def chain_state() -> ChainState:
-    """Cheap: one indexed query and two small reads."""
-    head = newest().values_list("seq", flat=True).first()
-    return ChainState(entries=head or 0, anchor=last_anchor(), verified=last_verified())
+    """Cheap: one indexed query, two small reads, and one question to the store, which has half a second."""
+    # Before the log is asked: what they know of is in it by then.
+    known = last_anchor(), last_verified(), witness.glance()
+    return ChainState(newest().values_list("seq", flat=True).first() or 0, *known)
 
 
 def verify_now(*, full: bool | None = None, clock: Clock | None = None) -> Verdict:
@@ -194,15 +208,12 @@ def _compare(verdict: Verdict, known: Verified | None, told: Witness | None) -> 
         verdict.store = "no answer"
         return
     if told.forged:
-        what = f"What the store keeps of the log is not what hbus wrote: {', '.join(told.forged)}."
-        verdict.find(FindingKind.ANCHOR, 0, what)
+        verdict.find(FindingKind.ANCHOR, 0, told.forgery)
     if head is not None:
         _still_there(verdict, head, "is known to the store")
     verdict.store = "knows none" if head is None else "agrees" if verdict.holds == held else "differs"
     if verdict.holds and told.alarm is not None:
-        when = f"{to_datetime(told.alarm.at_ms):%Y-%m-%d %H:%M} UTC"
-        what = f"On {when} the log did not hold, and nobody has begun the anchors anew since: {told.alarm.what}"
-        verdict.find(FindingKind.ANCHOR, 0, what)
+        verdict.find(FindingKind.ANCHOR, 0, told.alarm.sentence)
 
 
 def _still_there(verdict: Verdict, known: Anchor, words: str) -> None:

@@ -9,20 +9,26 @@ from __future__ import annotations
 
 import hmac
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import redis
 from django.conf import settings
 
+from engine.core.clock import Clock, SystemClock, to_datetime
 from engine.core.errors import HbusError
+from engine.core.store import open_client
 from hbus_console.audit.anchor_file import Anchor, AnchorFile, Tail
 from hbus_console.audit.chain import key_for, link
 from hbus_console.audit.models import AuditEntry, newest
 from hbus_console.wiring import store
 
+#: So long a page waits for the store, in seconds.
+PATIENCE_S = 0.5
 _HEAD, _ALARM = "head", "alarm"
+#: By address: until when (monotonic seconds) the store counts as away.
+_away: dict[str, float] = {}
 
 
 @dataclass(frozen=True)
@@ -31,6 +37,12 @@ class Alarm:
 
     at_ms: int
     what: str
+
+    @property
+    def sentence(self) -> str:
+        """The same in words, with when it was."""
+        when = f"{to_datetime(self.at_ms):%Y-%m-%d %H:%M} UTC"
+        return f"On {when} the log did not hold, and nobody has begun the anchors anew since: {self.what}"
 
 
 @dataclass(frozen=True)
@@ -46,11 +58,32 @@ class Witness:
     #: The first that did not hold since a person began the anchors anew; ``None``: it was told of none.
     alarm: Alarm | None = None
 
+    @property
+    def forgery(self) -> str:
+        """That something lies there which hbus did not write, in words; empty where nothing does."""
+        return (
+            f"What the store keeps of the log is not what hbus wrote: {', '.join(self.forged)}." if self.forged else ""
+        )
 
-def read() -> Witness | None:
+
+def glance(clock: Clock | None = None) -> Witness | None:
+    """:func:`read` for a page, which waits :data:`PATIENCE_S` at most: a store that gave no answer counts as away for
+    as long, and is not asked.
+    """
+    now_s = (clock or SystemClock()).monotonic()
+    address = str(settings.REDIS_URL)
+    if now_s < _away.get(address, 0.0):
+        return None
+    found = read(_impatient)
+    if found is None:
+        _away[address] = (clock or SystemClock()).monotonic() + PATIENCE_S
+    return found
+
+
+def read(client: Callable[[], redis.Redis] = store.client) -> Witness | None:
     """Ask the store; ``None`` when there is none or it does not answer."""
     try:
-        found: Mapping[bytes, bytes] = store.client().hgetall(key())  # type: ignore[assignment]
+        found: Mapping[bytes, bytes] = client().hgetall(key())  # type: ignore[assignment]
     except (redis.RedisError, OSError, HbusError):
         return None
     head: Anchor | None = None
@@ -121,6 +154,15 @@ def key() -> str:
     """Where it lies in the store."""
     name = link(key_for(settings.AUDIT_KEY, "audit witness name"), "", {})[:16]
     return f"{settings.HBUS_PREFIX}:audit:{name}"
+
+
+def _impatient() -> redis.Redis:
+    return store.once(
+        "audit witness",
+        lambda: open_client(store.url(), answer_timeout_s=PATIENCE_S, connect_timeout_s=PATIENCE_S),
+        lambda made, _: made.close(),
+        store.Closing.STORE,
+    )
 
 
 def _newest() -> Anchor | None:

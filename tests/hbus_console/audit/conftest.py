@@ -17,6 +17,7 @@ from tests.guards import lifted
 
 ANNA = Actor(name="anna")
 Write = Callable[..., list[AuditEntry]]
+Tamper = Callable[..., None]
 
 
 @pytest.fixture
