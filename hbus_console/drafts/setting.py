@@ -220,24 +220,41 @@ class Lines(Text):
 
 @dataclass(frozen=True)
 class JsonObject(Setting):
-    """A JSON object of up to ``most`` bytes; ``example`` is the remedy for what is none."""
+    """A JSON object of up to ``most`` bytes; ``example`` is the remedy for what is none.
+
+    Where parts of it may be hidden from whoever writes the rest, up to ``kept`` bytes are: then :meth:`measure` asks
+    what somebody wrote, for a refusal by the length of the whole would tell that of what is hidden.
+    """
 
     most: int = 10_000
     example: str = field(default='For example {"hotel": "HB-1"}.', kw_only=True)
+    kept: int = field(default=0, kw_only=True)
 
     widget: ClassVar[str] = "area"
     rows: ClassVar[int] = 4
 
     def check(self, value: Any, clean: Clean) -> dict[str, Any]:
+        # In a text nothing stands for what is hidden.
+        most = self.most if isinstance(value, str) else self.kept or self.most
         if isinstance(value, str):
             value = self._read(value)
         if not isinstance(value, Mapping):
             raise Unfit(self.name, "is no JSON object.", remedy=self.example)
         checks.storable(value, self.name)
         checked = dict(value)
-        if len(msgspec.json.encode(checked)) > self.most:
-            raise Unfit(self.name, f"is larger than {self.most:,} bytes.", remedy="Shorten it.")
+        self._measure(checked, most)
         return checked
+
+    def measure(self, written: Mapping[str, Any]) -> int:
+        """How many bytes somebody wrote; raises :class:`BadInput` for more than ``most``."""
+        checks.storable(written, self.name)
+        return self._measure(written, self.most)
+
+    def _measure(self, value: Mapping[str, Any], most: int) -> int:
+        size = len(msgspec.json.encode(value))
+        if size > most:
+            raise Unfit(self.name, f"is larger than {most:,} bytes.", remedy="Shorten it.")
+        return size
 
     def typed(self, form: forms.Form) -> Any:
         typed = forms.lines(form, self.name)

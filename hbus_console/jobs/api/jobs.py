@@ -54,13 +54,13 @@ class Jobs(JobsView):
         summary="Jobs",
         tags=["jobs"],
         parameters=[*_FILTERS, *PAGES],
-        responses={(200, "application/json"): page_of(described(shapes.JobOut)), **REFUSED},
+        responses={(200, "application/json"): page_of(described(shapes.ListedJobOut)), **REFUSED},
     )
     def get(self, request: Request) -> Response:
         answer = self.page(_visible(self.actor, request), lambda row: row, ordering="name")
         rows: list[Job] = answer.data["results"]
         secrecy = secrecies(row.name for row in rows if row.parameters)
-        shown = [shapes.job(row, self.actor, secrecy.get(row.name, Secrecy())) for row in rows]
+        shown = [shapes.listed_job(row, self.actor, secrecy.get(row.name, Secrecy())) for row in rows]
         answer.data["results"] = shown
         return answer
 

@@ -16,8 +16,20 @@ from hbus_console.jobs.models import Job, JobAttempt, JobRun, JobVersion
 from hbus_console.jobs.services.draft import SETTINGS, snapshot
 from hbus_console.jobs.services.secrecy import Secrecy, secrecy_of
 from hbus_console.jobs.services.secrets import schema_for, shown_to
+from hbus_console.jobs.services.work import schema_of
 from hbus_console.jobs.unseen import asked
 
+#: The largest schema that a list tells, in bytes: a page has up to 500 jobs, and a function's own has any size.
+MOST_LISTED = 2_000
+_LAST: list[tuple[str, Any]] = [
+    ("schema", dict[str, Any] | None),
+    ("acts_as", str),
+    ("paused", bool),
+    ("pause_reason", str),
+    ("created_at", datetime),
+    ("updated_at", datetime),
+    ("revision", int),
+]
 JobOut = answer(
     SETTINGS,
     "JobOut",
@@ -27,15 +39,16 @@ JobOut = answer(
     "knows it.",
     first=[("name", str)],
     after={"owner": [("contact", str | None)]},
-    last=[
-        ("schema", dict[str, Any] | None),
-        ("acts_as", str),
-        ("paused", bool),
-        ("pause_reason", str),
-        ("created_at", datetime),
-        ("updated_at", datetime),
-        ("revision", int),
-    ],
+    last=_LAST,
+)
+ListedJobOut = answer(
+    SETTINGS,
+    "ListedJobOut",
+    f"A job as a list has it. A schema of more than {MOST_LISTED:,} bytes is null there, and ``left_out`` names the "
+    "field: the job by itself has it whole.",
+    first=[("name", str)],
+    after={"owner": [("contact", str | None)]},
+    last=[*_LAST, ("left_out", list[str])],
 )
 
 
@@ -139,20 +152,31 @@ class LogOut(msgspec.Struct):
 
 def job(row: Job, who: Actor | None = None, secrecy: Secrecy | None = None) -> dict[str, Any]:
     """A job, as ``who`` may see it; without one as anybody may who may look at it. ``secrecy``: where it is known."""
+    who, secrecy = who or ANONYMOUS, secrecy or secrecy_of(row.name)
+    told = {**_told(row, who, secrecy), "schema": schema_for(who, row.name, snapshot(row), secrecy)}
+    return plain(JobOut(**told, **fields_of(row, JobOut, *told)))
+
+
+def listed_job(row: Job, who: Actor, secrecy: Secrecy) -> dict[str, Any]:
+    """A job in a list, likewise: without schemas of more than :data:`MOST_LISTED` bytes."""
     known = snapshot(row)
-    secrecy = secrecy or secrecy_of(row.name)
-    who = who or ANONYMOUS
-    shown = shown_to(who, row.name, known, secrecy)
-    settings = {
+    schemas = {"parameters_schema": known["parameters_schema"], "schema": schema_of(known)}
+    left_out = [name for name, schema in schemas.items() if len(msgspec.json.encode(schema)) > MOST_LISTED]
+    told = _told(row, who, secrecy)
+    # Of what is left out nobody need look for secrets.
+    told["schema"] = None if "schema" in left_out else schema_for(who, row.name, known, secrecy)
+    told |= {"left_out": left_out} | dict.fromkeys(left_out)
+    return plain(ListedJobOut(**told, **fields_of(row, ListedJobOut, *told)))
+
+
+def _told(row: Job, who: Actor, secrecy: Secrecy) -> dict[str, Any]:
+    shown = shown_to(who, row.name, snapshot(row), secrecy)
+    return {
         **answered(SETTINGS, row),
         **{name: shown[name] for name in ("parameters", "parameters_schema", "options", "target", "after")},
-    }
-    told = {
         "contact": row.team.contact if row.team else None,
-        "schema": schema_for(who, row.name, known, secrecy),
         "revision": row.version,
     }
-    return plain(JobOut(**settings, **told, **fields_of(row, JobOut, *settings, *told)))
 
 
 def version(row: JobVersion, who: Actor, secrecy: Secrecy) -> dict[str, Any]:

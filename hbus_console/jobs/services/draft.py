@@ -33,6 +33,8 @@ from hbus_console.jobs.services.texts import (
 
 #: The parts of a job's pages: what it does, when it runs, what becomes of what does not go as planned, and who answers.
 WORK, TIMES, TROUBLE, GOVERNANCE = "work", "times", "trouble", "governance"
+#: The most that is kept of what may hold secrets, in bytes.
+MOST_KEPT = 1_000_000
 #: What each kind of work is.
 KIND_WORDS = {kind.name: kind.words for kind in KINDS.values()}
 GAPS = {
@@ -115,6 +117,7 @@ class JobDraft:
         dict[str, Any],
         JsonObject(
             10_000,
+            kept=MOST_KEPT,
             label="Options",
             help="A message: type, key. A call: method, headers. A program: folder, environment. "
             "A Spark application: conf, args, py_files. "
@@ -128,6 +131,7 @@ class JobDraft:
         dict[str, Any],
         JsonObject(
             64_000,
+            kept=MOST_KEPT,
             label="Parameters",
             help="What every run is given, unless it is triggered with others: a JSON object.",
             act=JOB_EDIT,

@@ -94,7 +94,7 @@ def checked_change(actor: Actor, row: Job, changes: Mapping[str, Any], why: Why 
     """
     before = snapshot(row)
     secrecy = secrecy_of(row.name)
-    meant = with_known(changes, before, secrecy)
+    meant = with_known(changes, before, secrecy, restores=why is not None and why.action == RESTORED)
     wanted = SETTINGS.differing(before, meant)
     # Whether it is the same is not told: a secret that is typed is a change, with its version and its trace.
     typed = secrecy.types_one(changes.get("parameters"), before)

@@ -8,23 +8,30 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
+
+import msgspec
 
 from engine.core.errors import BadInput
 from engine.core.redaction import redact_text, shown_url
 from hbus_console.access.permissions import GLOBAL, Actor, allows
+from hbus_console.drafts.setting import JsonObject
 from hbus_console.jobs.feature import JOB_COMMAND, JOB_EDIT
 from hbus_console.jobs.kinds.names import WorkName
 from hbus_console.jobs.models import Job, JobRun
+from hbus_console.jobs.services.draft import SETTINGS
 from hbus_console.jobs.services.secrecy import Secrecy, secrecy_of
 from hbus_console.jobs.services.work import schema_of
-from hbus_console.jobs.showing import MASK, masks_in, restored, shown_options
+from hbus_console.jobs.showing import MASK, hidden_in, masks_in, restored, shown_options
 from hbus_console.jobs.unseen import shown_after
 
 #: Who changes one of these might read the secrets by it: they go elsewhere, or are not called secret any more.
 WHERE = ("kind", "target", "options", "parameters_schema")
 #: Who changes one of these has the options sent elsewhere. They may see these, but a mask says that they did not look.
 _ELSEWHERE = ("kind", "target")
+#: A secret counts as so many bytes, or as twice as many, and so on.
+_COUNTED = 1_000
 #: Kinds whose work takes the right to have jobs run programs.
 _PROGRAMS = (WorkName.COMMAND, WorkName.SPARK)
 
@@ -99,15 +106,19 @@ def _words(line: str) -> list[str]:
         return [MASK, line]
 
 
-def with_known(changes: Mapping[str, Any], before: Mapping[str, Any], secrecy: Secrecy) -> dict[str, Any]:
-    """``changes`` with what they show masked as it is; raises ``BadInput`` for a mask of nothing."""
+def with_known(
+    changes: Mapping[str, Any], before: Mapping[str, Any], secrecy: Secrecy, *, restores: bool = False
+) -> dict[str, Any]:
+    """``changes`` with what they show masked as it is; raises ``BadInput`` for a mask of nothing, and for more than is
+    taken. ``restores``: they are of a version, and nobody wrote them just now.
+    """
     found = dict(changes)
-    known = before.get("parameters") or {}
-    if isinstance(found.get("parameters"), Mapping):
-        found["parameters"] = restored(found["parameters"], known, secrecy.masked(known, before))
-    if isinstance(found.get("options"), Mapping):
-        options = before.get("options") or {}
-        found["options"] = restored(found["options"], options, shown_options(options), field="options")
+    for name, shown in (("parameters", partial(secrecy.masked, settings=before)), ("options", shown_options)):
+        written, known = found.get(name), before.get(name) or {}
+        if isinstance(written, Mapping):
+            found[name] = restored(written, known, shown(known), field=name)
+            if not restores:
+                _refuse_large(name, written, found[name])
     if (known_schema := before.get("parameters_schema")) and found.get("parameters_schema") == secrecy.shown_schema(
         known_schema
     ):
@@ -119,6 +130,22 @@ def with_known(changes: Mapping[str, Any], before: Mapping[str, Any], secrecy: S
             f"{MASK} stands for arguments that are not known here.", remedy="Type the whole line.", field="target"
         )
     return found
+
+
+def _refuse_large(name: str, written: Mapping[str, Any], whole: Mapping[str, Any]) -> None:
+    """By the length of what was ``written``, and not of what is hidden in the ``whole``: whoever writes more beside it
+    would learn how long that is. All that is kept has a bound too, for which a secret counts by the begun thousand.
+    """
+    setting = SETTINGS[name]
+    assert isinstance(setting, JsonObject)
+    hidden = [len(msgspec.json.encode(each)) for each in hidden_in(whole, written)]
+    if setting.measure(written) + sum(-(-size // _COUNTED) * _COUNTED for size in hidden) > setting.kept:
+        raise BadInput(
+            f"{name.capitalize()} hold more secrets than are kept: {setting.kept:,} bytes, each of them counted by the "
+            f"begun {_COUNTED:,}.",
+            remedy="Leave out those that are not needed any more.",
+            field=name,
+        )
 
 
 def written_of(
