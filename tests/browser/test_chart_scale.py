@@ -58,11 +58,14 @@ class Served:
         self.values: list[float] = []
         self.marks: list[dict[str, Any]] = []
         self.url = ""
+        self.from_start = False
 
     def data(self) -> dict[str, Any]:
         lines = [("published", "accent", self.values), ("settled", "ok", [value / 2 for value in self.values])]
+        times = [slot / 2 if self.from_start else 1_790_000_000 + 60 * slot for slot in range(len(self.values))]
         return {
-            "t": [1_790_000_000 + 60 * slot for slot in range(len(self.values))],
+            "t": times,
+            **({"from_start": True} if self.from_start else {}),
             "unit": "/s",
             "series": [{"name": name, "tone": tone, "values": values} for name, tone, values in lines],
             "marks": self.marks,
@@ -145,4 +148,27 @@ def test_the_label_of_a_mark_stands_above_the_plot_where_no_line_strikes_it_thro
     # Half of the letters' height, and a little air.
     assert noted["dots"][-1] - noted["labels"]["fired"] >= 8
     assert noted["labels"]["fired"] >= 6
+    page.close()
+
+
+def test_what_was_at_no_time_of_day_is_drawn_by_seconds_from_its_beginning(browser: Browser, served: Served) -> None:
+    page = browser.new_page(viewport={"width": 900, "height": 400})
+    page.add_init_script(f"({NOTED})()")
+    served.values, served.from_start = [10.0] * 121, True
+    served.marks = [{"t": 30, "label": "cut off"}]
+    page.goto(served.url)
+    expect(page.locator(".chart [role=img]")).to_have_attribute("aria-label", "published, settled")
+    labels = page.evaluate("Object.keys(window.noted.labels)")
+    assert {"0 s", "30 s", "60 s", "cut off"} <= set(labels), labels
+    assert not [label for label in labels if re.search(r"\d:\d\d", label)]
+    over = page.locator(".u-over").bounding_box()
+    assert over is not None
+    middle = over["x"] + over["width"] / 2, over["y"] + over["height"] / 2
+    page.mouse.move(*middle)
+    expect(page.locator(".readout .when")).to_have_text("30 s")
+    # There is no range of the page that a stretch of it could be.
+    page.mouse.down()
+    page.mouse.move(middle[0] + 90, middle[1])
+    page.mouse.up()
+    assert page.url == served.url
     page.close()

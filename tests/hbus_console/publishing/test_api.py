@@ -66,6 +66,32 @@ def test_the_correlation_of_the_request_travels_with_the_message(program: Callab
 
 
 @pytest.mark.parametrize(
+    "offered", ["c" * 129, "two words", "a\tb", 'x"}{"event":"forged', "%0d%0aforged", "ünïcode", "", "\u202eforged"]
+)
+def test_a_correlation_that_could_be_taken_for_something_else_is_not_taken_over(
+    program: Callable[..., Caller], offered: str
+) -> None:
+    """It stands in logs, in the audit log and in the envelope: short, and nothing but letters, digits and marks."""
+    answer = program()("post", PATH, {"data": 1}, **{"X-Correlation-ID": offered})
+    assert answer.status_code == 201
+    own = answer.headers["X-Request-ID"]
+    assert answer.headers["X-Correlation-ID"] == own == stored()[0]["correlationid"]
+
+
+@pytest.mark.parametrize("given", ["c" * 129, "line\nforged", "a\x00b", "a\x7fb", "a\u0085b"])
+def test_a_correlation_that_is_no_text_of_one_line_is_refused_at_its_field(
+    program: Callable[..., Caller], given: str
+) -> None:
+    call = program()
+    refused = call("post", PATH, {"data": 1, "correlation_id": given})
+    assert (refused.status_code, refused.json()["field"]) == (422, "correlation_id")
+    event = {"specversion": "1.0", "id": "e1", "source": "/pms", "type": "t", "correlationid": given, "data": 1}
+    refused = call("post", PATH, event, content_type="application/cloudevents+json")
+    assert (refused.status_code, refused.json()["field"]) == (422, "correlationid")
+    assert stored() == []
+
+
+@pytest.mark.parametrize(
     ("body", "status", "field"),
     [
         (b"{not json", 422, ""),
