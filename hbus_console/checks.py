@@ -14,6 +14,8 @@ from hbus_console.faults import Unfit
 #: What topics and groups may be called: legal as a Redis key, an NSQ topic or channel, and a part of a URL.
 NAME = re.compile(r"[a-z0-9]+(?:[._-][a-z0-9]+)*")
 MAX_NAME = 64
+#: The greatest number that is not a whole one: a rate, an amount.
+MOST_NUMBER = 1_000_000_000_000
 #: What no page shows as it is, as the inside of a class of characters: control characters but for tab and the ends of
 #: lines, and what overrules the direction of what is written.
 NOT_SHOWN = rf"\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f{OVERRULING}"
@@ -91,9 +93,10 @@ def whole(value: object, field: str, *, least: int, most: int, unit: str = "") -
 
 
 def number(value: object, field: str, *, least: float) -> float:
-    """A number from ``least`` on, at most 1e12."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= 1e12:
-        raise Unfit(field, f"is not a number from {least:g} on.", remedy=f"{value!r} was given.")
+    """A number from ``least`` to :data:`MOST_NUMBER`."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= MOST_NUMBER:
+        point = " A fraction is written with a point." if isinstance(value, str) and "," in value else ""
+        raise Unfit(field, f"is not a number from {least:g} to {MOST_NUMBER:,}.", remedy=f"{value!r} was given.{point}")
     return float(value)
 
 

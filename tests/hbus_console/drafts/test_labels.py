@@ -66,7 +66,11 @@ FORM = {
     ("field", "typed", "says"),
     [
         ("canary_percent", "200", "“Try another limit at so many percent of the tenants” is not a whole number"),
-        ("canary_limit", "many", "“The limit that is tried” is not a number from 0 on. 'many' was given."),
+        (
+            "canary_limit",
+            "many",
+            "“The limit that is tried” is not a number from 0 to 1,000,000,000,000. 'many' was given.",
+        ),
         ("fallback_percent", "-1", "“Share of the limit meanwhile, in percent” is not a whole number from 0 to 100"),
         ("whose", "mine", "“Whose limit it is” cannot be 'mine'"),
         ("canary_burst", "0.5", "With a burst of 0.5 nothing ever passes"),

@@ -7,6 +7,8 @@ from collections.abc import Callable
 import pytest
 from django.test import Client
 
+from engine.core.errors import BadInput
+from hbus_console import checks
 from hbus_console.accounts.models import User
 from hbus_console.alerts.models import Channel
 from hbus_console.ui import forms
@@ -25,6 +27,37 @@ def test_what_is_no_whole_number_stays_text_and_is_no_revision(sent: str) -> Non
 def test_a_whole_number_may_be_grouped() -> None:
     assert forms.whole({"n": " 10,000 "}, "n") == forms.whole({"n": "10_000"}, "n") == 10_000
     assert forms.revision({"revision": "7"}) == 7
+
+
+@pytest.mark.parametrize(
+    ("sent", "read"),
+    [
+        ("22.5", 22.5),
+        ("1,000", 1_000.0),
+        ("1_234_567.25", 1_234_567.25),
+        ("-12,345", -12_345.0),
+        ("1e3", 1_000.0),
+        # Found by a stranger: half of the world's fractions were saved ten times, or a hundred times, as large.
+        ("22,5", "22,5"),
+        ("0,5", "0,5"),
+        ("1,00", "1,00"),
+        ("12,34,567", "12,34,567"),
+        ("1,000_000", "1,000_000"),
+        ("12_3", "12_3"),
+        (",5", ",5"),
+        ("1.000,5", "1.000,5"),
+        ("٣", "٣"),
+    ],
+)
+def test_a_comma_parts_thousands_and_nothing_else(sent: str, read: object) -> None:
+    assert forms.number({"n": sent}, "n") == read
+    if "." not in sent and "e" not in sent and "-" not in sent:
+        assert forms.whole({"n": sent}, "n") == (int(read) if isinstance(read, float) else read)
+
+
+def test_who_writes_a_fraction_with_a_comma_is_told_how_it_is_written() -> None:
+    with pytest.raises(BadInput, match=r"'22,5' was given. A fraction is written with a point."):
+        checks.number(forms.number({"limit": "22,5"}, "limit"), "limit", least=0)
 
 
 @pytest.mark.django_db(databases=["default", "ledger"])
