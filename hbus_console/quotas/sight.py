@@ -30,6 +30,7 @@ from hbus_console.quotas.models import QuotaPolicy, TenantPlan
 from hbus_console.quotas.services import policies
 from hbus_console.quotas.services.differences import Difference
 from hbus_console.quotas.services.draft import snapshot
+from hbus_console.quotas.tree import Place
 
 #: Services of hbus itself: their tokens are taken by what is done, and by nobody beside.
 OF_HBUS = ("api", "console", "publish", "consume", "jobs")
@@ -64,6 +65,13 @@ def policies_seen(who: Actor) -> QuerySet[QuotaPolicy]:
         return rows
     found = rows.values("name", "service", "resource")
     return rows.filter(name__in=[each["name"] for each in found if meets(scopes, each)])
+
+
+def places_seen(who: Actor) -> list[Place]:
+    """Of the same, as much as says where they stand: of thousands of policies a page lists some. One query."""
+    scopes = visible_scopes(who, VIEW)
+    found = QuotaPolicy.objects.values_list(*Place._fields)
+    return [place for place in map(Place._make, found) if meets(scopes, place._asdict())]
 
 
 def policy_seen(who: Actor, name: str) -> QuotaPolicy:

@@ -96,8 +96,12 @@ def late_since(now_ms: int) -> int:
 
 def late_uses(now_ms: int, scopes: tuple[str, ...], most: int) -> dict[Key, Used]:
     """What limiters in ``scopes`` admitted and refused of late; those that refused, then admitted most."""
+    since = late_since(now_ms)
+    # One by one, and those of a clock that is a little ahead: of a range SQLite thinks that it is found faster by
+    # looking for it at each limiter that there ever was.
+    minutes = range(since, since + (LATE_MINUTES + 1) * 60, 60)
     rows = (
-        QuotaUse.objects.filter(uses_q(scopes), minute__gte=late_since(now_ms))
+        QuotaUse.objects.filter(uses_q(scopes), minute__in=minutes)
         .values_list("service", "resource", "tenant")
         .annotate(a=total("admitted"), d=total("delayed"), r=total("refused"), s=total("shadowed"))
         .order_by(F("r").desc(), F("a").desc(), "service", "resource", "tenant")

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, NamedTuple
 
 from hbus_console.quotas.models import QuotaPolicy
 from hbus_console.quotas.services.draft import snapshot
@@ -19,13 +18,23 @@ _Wide = Mapping[str, Sequence[tuple[_Patterns, str]]]
 EVERYONE, PLAN, TENANT = 0, 1, 2
 
 
-@dataclass(frozen=True)
+class Place(NamedTuple):
+    """As much of a policy as says where it stands. The names are those of its columns."""
+
+    name: str
+    service: str
+    resource: str
+    tenant: str
+    plan: str
+
+
 class Branch:
     """One policy at its place."""
 
-    policy: QuotaPolicy
-    settings: Mapping[str, Any]
-    depth: int
+    def __init__(self, policy: QuotaPolicy, depth: int) -> None:
+        self.policy = policy
+        self.depth = depth
+        self.settings: Mapping[str, Any] = snapshot(policy)
 
     @property
     def covers(self) -> str:
@@ -40,59 +49,61 @@ class Branch:
         return together(self.settings)
 
 
-def in_order(rows: Iterable[QuotaPolicy], plans: Mapping[str, str]) -> list[Branch]:
-    """All of ``rows``; ``plans`` are those of tenants. What stands beneath another covers a part of it."""
-    policies = sorted(((row, snapshot(row)) for row in rows), key=lambda each: (_level(each[1]), each[0].name))
+def in_order(places: Iterable[Place], plans: Mapping[str, str]) -> dict[str, int]:
+    """How deep each stands, by its name and in order; ``plans`` are those of tenants. What stands beneath another
+    covers a part of it.
+    """
+    policies = sorted(places, key=lambda place: (_level(place), place.name))
     wide = _wide(policies)
-    children: dict[str, list[tuple[QuotaPolicy, dict[str, Any]]]] = {}
-    for row, settings in policies:
-        children.setdefault(_parent(settings, wide, plans), []).append((row, settings))
-    found: list[Branch] = []
+    children: dict[str, list[str]] = {}
+    for place in policies:
+        children.setdefault(_parent(place, wide, plans), []).append(place.name)
+    found: dict[str, int] = {}
 
     def take(parent: str, depth: int) -> None:
-        for row, settings in children.get(parent, ()):
-            found.append(Branch(row, settings, depth))
-            take(row.name, depth + 1)
+        for name in children.get(parent, ()):
+            found[name] = depth
+            take(name, depth + 1)
 
     take("", 0)
     return found
 
 
-def _wide(policies: Iterable[tuple[QuotaPolicy, Mapping[str, Any]]]) -> _Wide:
+def _wide(policies: Iterable[Place]) -> _Wide:
     """Of those that others may stand beneath one for each pair of patterns, the longer patterns first, by the plan that
     they are for: thousands of policies have few pairs.
     """
     found: dict[str, dict[_Patterns, str]] = {}
-    for row, settings in policies:
-        if _level(settings) < TENANT:
-            named = found.setdefault(settings["plan"], {})
-            patterns = settings["service"], settings["resource"]
-            named[patterns] = max(row.name, named.get(patterns, ""))
+    for place in policies:
+        if _level(place) < TENANT:
+            named = found.setdefault(place.plan, {})
+            patterns = place.service, place.resource
+            named[patterns] = max(place.name, named.get(patterns, ""))
     return {
         plan: sorted(named.items(), key=lambda each: (_letters(each[0]), each[1]), reverse=True)
         for plan, named in found.items()
     }
 
 
-def _level(settings: Mapping[str, Any]) -> int:
-    if settings["tenant"] != "*":
+def _level(place: Place) -> int:
+    if place.tenant != "*":
         return TENANT
-    return PLAN if settings["plan"] else EVERYONE
+    return PLAN if place.plan else EVERYONE
 
 
-def _parent(settings: Mapping[str, Any], wide: _Wide, plans: Mapping[str, str]) -> str:
+def _parent(place: Place, wide: _Wide, plans: Mapping[str, str]) -> str:
     """The nearest policy of a wider level that covers all this one does; the empty name when there is none."""
-    level = _level(settings)
-    plan = settings["plan"] or plans.get(settings["tenant"], "")
+    level = _level(place)
+    plan = place.plan or plans.get(place.tenant, "")
     # The nearest level first, then the longer patterns.
     nearer = wide.get(plan, []) if plan and level == TENANT else []
     further = wide.get("", []) if level > EVERYONE else []
-    return next((name for patterns, name in (*nearer, *further) if _covers(patterns, settings)), "")
+    return next((name for patterns, name in (*nearer, *further) if _covers(patterns, place)), "")
 
 
-def _covers(patterns: _Patterns, narrow: Mapping[str, Any]) -> bool:
+def _covers(patterns: _Patterns, narrow: Place) -> bool:
     service, resource = patterns
-    return fnmatchcase(narrow["service"], service) and fnmatchcase(narrow["resource"], resource)
+    return fnmatchcase(narrow.service, service) and fnmatchcase(narrow.resource, resource)
 
 
 def _letters(patterns: _Patterns) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Sequence
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
@@ -19,8 +20,8 @@ from hbus_console.quotas import door
 from hbus_console.quotas.allocating import SeatsNow, at_work, buckets
 from hbus_console.quotas.feature import QUOTA_EDIT
 from hbus_console.quotas.overrides import override_at, read_overrides
-from hbus_console.quotas.services.books import newest_book, plans_at
-from hbus_console.quotas.sight import policies_seen, policy_seen, sees
+from hbus_console.quotas.services.books import newest_book
+from hbus_console.quotas.sight import places_seen, policy_seen, sees
 from hbus_console.quotas.standing import LATE_MINUTES, MOST_LIMITERS, PolicyNow, QuotasNow
 from hbus_console.quotas.tree import Branch, in_order
 from hbus_console.quotas.use_chart import chart_url, use_chart, used
@@ -39,14 +40,19 @@ MOST_THROTTLED, MOST_HOLDINGS = 8, 60
 def quotas(request: HttpRequest) -> HttpResponse:
     who, now_ms, wanted = actor(request), clock.now_ms(), read_filters(Filters, request.GET)
     stand = QuotasNow(now_ms, visible_scopes(who, VIEW), newest_book())
-    every = list(policies_seen(who))
-    branches = in_order(every, plans_at(None))
+    places = places_seen(who)
+    order = in_order(places, stand.book.plans if stand.book else {})
+    names = list(order)
     if wanted.narrowed:
-        kept = owned(policies_seen(who).filter(name__icontains=wanted.q), wanted.owner)
-        names = set(kept.values_list("name", flat=True))
-        branches = [branch for branch in branches if branch.policy.name in names]
-    page, more = page_of(branches, [each.policy.name for each in branches], request.GET.get("cursor", ""))
-    chosen, limiter, unknown = _chosen(request, stand, branches, {policy.name for policy in every})
+        kept = owned(QuotaPolicy.objects.filter(name__icontains=wanted.q), wanted.owner)
+        fitting = set(kept.values_list("name", flat=True))
+        names = [name for name in names if name in fitting]
+    page, more = page_of(names, names, request.GET.get("cursor", ""))
+    name, limiter, unknown = _chosen(request, stand, names, order)
+    # Of thousands those that are shown; one may have gone meanwhile.
+    rows = QuotaPolicy.objects.select_related("team").in_bulk({*page, name}, field_name="name")
+    branches = {each: Branch(row, order[each]) for each, row in rows.items()}
+    chosen = branches.get(name)
     shared = chosen is not None and together(chosen.settings)
     keys = stand.by_policy[chosen.policy.name].limiters if chosen and shared and not _named(request) else [limiter]
     holdings = stand.holdings(key for key in keys if key)
@@ -55,9 +61,9 @@ def quotas(request: HttpRequest) -> HttpResponse:
     links = stand.links(limiter, chosen.policy.name if shared and not drawn else "") if chosen and limiter else ()
     context: dict[str, Any] = {
         "nav": "quotas",
-        "any": bool(every),
-        "number": len(every),
-        "rows": [_row(branch, stand, chosen, now_ms) for branch in page],
+        "any": bool(places),
+        "number": len(places),
+        "rows": [_row(branches[each], stand, chosen, now_ms) for each in page if each in branches],
         "next_cursor": more,
         "wanted": wanted,
         "teams": team_names(),
@@ -117,12 +123,12 @@ def _named(request: HttpRequest) -> Key | None:
 
 
 def _chosen(
-    request: HttpRequest, stand: QuotasNow, branches: list[Branch], every: set[str]
-) -> tuple[Branch | None, Key | None, str]:
+    request: HttpRequest, stand: QuotasNow, names: Sequence[str], every: Container[str]
+) -> tuple[str, Key | None, str]:
     """The policy whose chart is drawn and the limiter whose permits are told: those in the address, or else those that
-    have most to tell. And the policy in the address where there is none of that name among ``every``.
+    have most to tell; no name where there is none. And the policy in the address where there is none of that name
+    among ``every``.
     """
-    by_name = {branch.policy.name: branch for branch in branches}
     named, name = _named(request), request.GET.get("policy", "")
     if named and not sees(stand.scopes, *named[:2]):
         raise NotThere(
@@ -133,7 +139,7 @@ def _chosen(
     unknown = "" if name in every else name
     if named and not name:
         name = next(iter(stand.policies_of(named)), "")
-    if name not in by_name:
+    if name not in names:
         known = stand.by_policy
         nothing = PolicyNow()
 
@@ -141,10 +147,8 @@ def _chosen(
             now = known.get(policy, nothing)
             return now.refused, now.admitted_s, len(now.limiters)
 
-        name = max(by_name, key=busy, default="")
-    if name not in by_name:
-        return None, None, unknown
-    return by_name[name], named or stand.busiest(name), unknown
+        name = max(names, key=busy, default="")
+    return name, (named or stand.busiest(name)) if name else None, unknown
 
 
 def _of_chart(request: HttpRequest, shared: bool, limiter: Key | None) -> Key | None:
