@@ -37,7 +37,7 @@ FEATURE = Feature(
     ),
     facts=("engine.quota.fact_kinds:CATALOG",),
     projection="hbus_console.quotas.projection:QuotaProjection",
-    ledger_models=("QuotaUse",),
+    ledger_models=("QuotaUse", "QuotaUseRollup", "UsesTrimmed"),
     alerts=("hbus_console.quotas.alerts:KINDS",),
     concerns=("hbus_console.quotas.concerns:concerns",),
     search=("hbus_console.quotas.finding:find",),

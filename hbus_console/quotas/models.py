@@ -135,10 +135,10 @@ class BookInForce(models.Model):
     due_ms = models.BigIntegerField(null=True)
 
 
-class QuotaUse(models.Model):
-    """What a limiter admitted and refused in one minute, on all nodes."""
+class Uses(models.Model):
+    """What a limiter admitted and refused in one span of time, on all nodes."""
 
-    #: When the minute began, in seconds since the epoch.
+    #: When the span began, in seconds since the epoch; its first minute.
     minute = models.BigIntegerField()
     service = models.CharField(max_length=TENANT_MOST)
     resource = models.CharField(max_length=TENANT_MOST)
@@ -149,11 +149,44 @@ class QuotaUse(models.Model):
     shadowed = models.BigIntegerField(default=0)
 
     class Meta:
+        abstract = True
+
+
+class QuotaUse(Uses):
+    """In one minute."""
+
+    SPAN_S = 60
+
+    class Meta:
         db_table = "ledger_quota_use"
         constraints = [
             models.UniqueConstraint(fields=["minute", "service", "resource", "tenant"], name="one_use_of_a_minute")
         ]
         indexes = [models.Index(fields=["service", "resource", "tenant", "minute"], name="quota_use_of_one")]
+
+
+class QuotaUseRollup(Uses):
+    """In a quarter of an hour, booked together with the minutes: what charts of many hours add up."""
+
+    SPAN_S = 900
+
+    class Meta:
+        db_table = "ledger_quota_use_rollup"
+        constraints = [
+            models.UniqueConstraint(fields=["minute", "service", "resource", "tenant"], name="one_use_of_a_quarter")
+        ]
+
+
+class UsesTrimmed(models.Model):
+    """That there were more uses than are kept, and how far back they are whole."""
+
+    #: The table of the uses.
+    uses = models.CharField(max_length=100, primary_key=True)
+    #: The first span of which nothing is gone, in seconds since the epoch.
+    since = models.BigIntegerField()
+
+    class Meta:
+        db_table = "ledger_quota_use_trimmed"
 
 
 class QuotaNodeReport(models.Model):

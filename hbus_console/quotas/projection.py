@@ -1,27 +1,36 @@
-"""Adds up what limits admitted and refused, by the minute."""
+"""Adds up what limits admitted and refused, by the minute and by the quarter of an hour."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import islice
+from operator import add
 
 from engine.core.facts import MOST_THINGS, FactBatch
 from engine.quota.facts import QuotaFields
-from hbus_console.evidence.columns import each, numbers, texts
+from hbus_console.evidence.columns import Row, each, numbers, texts
 from hbus_console.evidence.inserting import Insert
 from hbus_console.evidence.rows import EvidenceRows
-from hbus_console.quotas.models import TENANT_MOST
+from hbus_console.quotas.models import TENANT_MOST, QuotaUse, QuotaUseRollup
 
 MINUTE_MS = 60_000
 #: By the kinds of facts, where their amounts are added.
 _COLUMNS = {"quota_admitted": 0, "quota_delayed": 1, "quota_refused": 2, "quota_shadowed": 3}
 _NAMES = ("admitted", "delayed", "refused", "shadowed")
-_USE = Insert(
-    "ledger_quota_use",
-    ("minute", "service", "resource", "tenant", *_NAMES),
-    "ON CONFLICT (minute, service, resource, tenant) DO UPDATE SET "
-    + ", ".join(f"{name} = ledger_quota_use.{name} + excluded.{name}" for name in _NAMES),
-)
+#: A span with its limiter, and what it counts.
+_Sums = dict[tuple[int, str, str, str], list[int]]
+
+
+def _adding_to(table: str) -> Insert:
+    return Insert(
+        table,
+        ("minute", "service", "resource", "tenant", *_NAMES),
+        "ON CONFLICT (minute, service, resource, tenant) DO UPDATE SET "
+        + ", ".join(f"{name} = {table}.{name} + excluded.{name}" for name in _NAMES),
+    )
+
+
+_MINUTES, _ROLLUP = _adding_to(QuotaUse._meta.db_table), _adding_to(QuotaUseRollup._meta.db_table)
 
 
 class QuotaProjection:
@@ -31,7 +40,7 @@ class QuotaProjection:
 
     def __init__(self, per_fact: bool = True) -> None:
         self._rest = EvidenceRows(per_fact)
-        self._uses: dict[tuple[int, str, str, str], list[int]] = {}
+        self._uses: _Sums = {}
 
     def add(self, batch: FactBatch) -> None:
         """Take in one batch."""
@@ -44,8 +53,25 @@ class QuotaProjection:
 
     def write(self) -> None:
         """Insert everything into the ledger database. The caller opens the transaction."""
-        _USE.run([(*key, *(min(count, MOST_THINGS) for count in counts)) for key, counts in self._uses.items()])
+        bounded = {key: [min(count, MOST_THINGS) for count in counts] for key, counts in self._uses.items()}
+        _MINUTES.run(_cells(bounded))
+        _ROLLUP.run(_cells(_rolled_up(bounded)))
         self._rest.write()
+
+
+def _rolled_up(uses: _Sums) -> _Sums:
+    """In quarters: mostly one for each limiter."""
+    found: _Sums = {}
+    for (minute, *name), counts in uses.items():
+        service, resource, tenant = name
+        cell = minute - minute % QuotaUseRollup.SPAN_S, service, resource, tenant
+        known = found.get(cell)
+        found[cell] = counts if known is None else list(map(add, known, counts))
+    return found
+
+
+def _cells(uses: _Sums) -> list[Row]:
+    return [(*key, *counts) for key, counts in uses.items()]
 
 
 def _rows(batch: FactBatch) -> Iterable[tuple[int, tuple[str, str, str], int]]:

@@ -1,12 +1,15 @@
-"""Keeps what is known of uses bounded: two weeks of minutes, no more rows than a database bears, and no dead nodes."""
+"""Keeps what is known of uses bounded: two weeks, no more rows than a database bears, and no dead nodes."""
 
 from __future__ import annotations
 
+from django.db import transaction
+
 from engine.core.clock import Clock, SystemClock
-from hbus_console.quotas.models import QuotaNodeReport, QuotaUse
+from hbus_console.evidence.router import LEDGER
+from hbus_console.quotas.models import QuotaNodeReport, QuotaUse, QuotaUseRollup, UsesTrimmed
 from hbus_console.quotas.reports import GONE_AFTER_MS
 
-#: Minutes are kept so long, in seconds; and of all limiters together no more rows than these.
+#: Uses are kept so long, in seconds; and of all limiters together no more minutes than these, nor more quarters.
 USES_S, MOST_USES = 14 * 86_400, 5_000_000
 #: Rows removed in one transaction: whoever books waits for no longer than that.
 BATCH = 5_000
@@ -25,8 +28,7 @@ class QuotaRetention:
     def __init__(self, *, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
         self._count_at = self._clock.monotonic()
-        #: Rows that are too many.
-        self._surplus = 0
+        self._tables = [_Trimmed(QuotaUse), _Trimmed(QuotaUseRollup)]
 
     def tick(self) -> None:
         """Trim in small transactions, for at most about :data:`TICK_S` seconds."""
@@ -34,21 +36,44 @@ class QuotaRetention:
         # A node that is back tells again within seconds.
         QuotaNodeReport.objects.filter(at_ms__lt=now_ms - 24 * GONE_AFTER_MS).delete()
         if started >= self._count_at:
-            # Not by ids: where rows are added to they have gaps.
-            self._surplus = max(0, QuotaUse.objects.count() - MOST_USES)
+            for table in self._tables:
+                table.count()
             self._count_at = started + COUNT_EVERY_S
-        while self._trim(now_ms) and self._clock.monotonic() - started < TICK_S:
+        while sum(table.trim(now_ms) for table in self._tables) and self._clock.monotonic() - started < TICK_S:
             pass
 
-    def _trim(self, now_ms: int) -> int:
+
+class _Trimmed:
+    """One table of uses."""
+
+    def __init__(self, uses: type[QuotaUse] | type[QuotaUseRollup]) -> None:
+        self._uses = uses
+        #: Rows that are too many.
+        self._surplus = 0
+
+    def count(self) -> None:
+        # Not by ids: where rows are added to they have gaps.
+        self._surplus = max(0, self._uses.objects.count() - MOST_USES)
+
+    def trim(self, now_ms: int) -> int:
         """Remove a batch of rows that are too old, or too many; how many there were."""
-        rows = QuotaUse.objects.order_by("minute", "pk")
+        rows = self._uses.objects.order_by("minute", "pk")
         if not self._surplus:
-            rows = rows.filter(minute__lt=now_ms // 1000 - USES_S)
-        most = min(BATCH, self._surplus) if self._surplus else BATCH
-        gone = QuotaUse.objects.filter(pk__in=list(rows.values_list("pk", flat=True)[:most])).delete()[0]
-        self._surplus = max(0, self._surplus - gone)
+            old = rows.filter(minute__lt=now_ms // 1000 - USES_S).values_list("pk", flat=True)
+            return self._uses.objects.filter(pk__in=list(old[:BATCH])).delete()[0]
+        first = dict(rows.values_list("pk", "minute")[: min(BATCH, self._surplus)])
+        with transaction.atomic(using=LEDGER):
+            gone = self._uses.objects.filter(pk__in=list(first)).delete()[0]
+            self._tell(max(first.values(), default=0) + self._uses.SPAN_S)
+        self._surplus = max(0, self._surplus - len(first)) if first else 0
         return gone
+
+    def _tell(self, since: int) -> None:
+        """Of the last span of a batch some may be left: it is not whole."""
+        row, _ = UsesTrimmed.objects.get_or_create(uses=self._uses._meta.db_table, defaults={"since": since})
+        # What was booked late is older than what went before it.
+        if row.since < since:
+            UsesTrimmed.objects.filter(pk=row.pk).update(since=since)
 
 
 def quota_retention() -> QuotaRetention:

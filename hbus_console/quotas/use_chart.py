@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
-from django.db.models import F, Q
+from django.db.models import Q
 from django.urls import reverse
 
 from engine.core.clock import to_datetime
@@ -17,12 +18,13 @@ from hbus_console.audit.feature import AUDIT_READ
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.subjects import about
 from hbus_console.audit.trail import visible
-from hbus_console.evidence.totals import total
 from hbus_console.quotas.matching import fits, having, tenant_fits
-from hbus_console.quotas.models import PolicyVersion, QuotaPolicy, QuotaUse, TenantPlan
+from hbus_console.quotas.models import PolicyVersion, QuotaPolicy, TenantPlan
 from hbus_console.quotas.overrides import override_at, read_overrides
+from hbus_console.quotas.retention import MOST_USES
 from hbus_console.quotas.services.draft import snapshot
 from hbus_console.quotas.sight import uses_q
+from hbus_console.quotas.sums import MINUTE_S, QUARTER_S, Reach, used_by_slot, used_over
 from hbus_console.ui.formats import epoch_ms, num
 from hbus_console.ui.timerange import TimeRange
 
@@ -44,21 +46,41 @@ MOST_PLANNED = 1_000
 MOST_MARKS = 24
 
 
-def use_chart(who: Actor, chosen: TimeRange, row: QuotaPolicy, limiter: Key | None) -> dict[str, Any]:
-    """What charts.js draws, of one limiter or of all that share the policy, as far as ``who`` may see."""
-    step_s, t = _slots(chosen)
-    asked, admitted = [0.0] * len(t), [0.0] * len(t)
-    settings = snapshot(row)
-    if t:
-        of = _named(limiter) if limiter else covered_q(settings)
-        rows = QuotaUse.objects.filter(
-            of, uses_q(visible_scopes(who, VIEW)), minute__gte=t[0], minute__lt=t[-1] + step_s
-        )
-        for slot, passed, lost in (
-            rows.order_by().values_list(F("minute") / step_s).annotate(a=total("admitted"), r=total("refused"))
-        ):
-            place = slot - t[0] // step_s
-            asked[place], admitted[place] = round((passed + lost) / step_s, 2), round(passed / step_s, 2)
+@dataclass(frozen=True)
+class Shortened:
+    """That not all is told of a time: since when it is, or since when by the minute."""
+
+    since_ms: int
+    #: Else it is told by the quarter of an hour.
+    gone: bool
+    most_rows: int = MOST_USES
+
+
+def shortened(chosen: TimeRange, kept: Reach) -> Shortened | None:
+    """What a page says of a range that begins before what is kept; ``None``: all is told."""
+    start = _start(chosen)
+    if start >= kept.minutes:
+        return None
+    gone = start // QUARTER_S * QUARTER_S < kept.quarters
+    return Shortened((kept.quarters if gone else kept.minutes) * 1000, gone)
+
+
+def use_chart(who: Actor, chosen: TimeRange, row: QuotaPolicy, limiter: Key | None, kept: Reach) -> dict[str, Any]:
+    """What charts.js draws, of one limiter or of all that share the policy, as far as ``who`` may see. Nothing is told
+    of slots that begin before what is kept.
+    """
+    step_s, t = _slots(chosen, kept)
+    since = kept.quarters if step_s % QUARTER_S == 0 else kept.minutes
+    told = [second for second in t if second >= since]
+    asked: list[float | None] = [None] * len(t)
+    admitted = list(asked)
+    if told:
+        of = _of(who, row, limiter)
+        sums = used_by_slot(of, told[0], told[-1] + step_s, step_s, limiter)
+        for place, second in enumerate(t):
+            if second >= since:
+                passed, lost = sums.get(second, (0, 0))
+                asked[place], admitted[place] = round((passed + lost) / step_s, 2), round(passed / step_s, 2)
     series = [
         {"name": "asked", "tone": "warn", "values": asked},
         {"name": "admitted", "tone": "accent", "values": admitted, "area": True},
@@ -75,16 +97,11 @@ def chart_url(policy: str, limiter: Key | None) -> str:
     return f"{reverse('quotas:chart')}?{urlencode({'policy': policy, **named})}"
 
 
-def used(who: Actor, chosen: TimeRange, row: QuotaPolicy, limiter: Key | None) -> tuple[int, int]:
-    """Tokens that were asked and admitted in the range."""
-    of = _named(limiter) if limiter else covered_q(snapshot(row))
-    sums = QuotaUse.objects.filter(
-        of,
-        uses_q(visible_scopes(who, VIEW)),
-        minute__gte=chosen.start_ms // 60_000 * 60,
-        minute__lte=chosen.end_ms // 1000,
-    ).aggregate(a=total("admitted"), r=total("refused"))
-    admitted, refused = sums["a"] or 0, sums["r"] or 0
+def used(who: Actor, chosen: TimeRange, row: QuotaPolicy, limiter: Key | None, kept: Reach) -> tuple[int, int]:
+    """Tokens that were asked and admitted in the range, as far as they are kept."""
+    # The minute that it ends in is counted.
+    end = chosen.end_ms // 60_000 * MINUTE_S + MINUTE_S
+    admitted, refused = used_over(_of(who, row, limiter), _start(chosen), end, kept)
     return admitted + refused, admitted
 
 
@@ -100,14 +117,26 @@ def covered_q(settings: Mapping[str, Any]) -> Q:
     return found
 
 
-def _named(key: Key) -> Q:
-    return Q(service=key[0], resource=key[1], tenant=key[2])
+def _of(who: Actor, row: QuotaPolicy, limiter: Key | None) -> Q:
+    """The uses of one limiter, or of all that the policy covers, that ``who`` may see."""
+    if limiter is None:
+        return covered_q(snapshot(row)) & uses_q(visible_scopes(who, VIEW))
+    service, resource, tenant = limiter
+    return Q(service=service, resource=resource, tenant=tenant) & uses_q(visible_scopes(who, VIEW))
 
 
-def _slots(chosen: TimeRange) -> tuple[int, list[int]]:
-    """The length of a slot, and when each begins; the one that goes on is left out."""
+def _start(chosen: TimeRange) -> int:
+    """The minute that it begins in."""
+    return chosen.start_ms // 60_000 * MINUTE_S
+
+
+def _slots(chosen: TimeRange, kept: Reach) -> tuple[int, list[int]]:
+    """The length of a slot, and when each begins; the one that goes on is left out. Where minutes are kept no longer
+    it is quarters at least.
+    """
     start_s, end_s = chosen.start_ms // 1000, chosen.end_ms // 1000
-    step_s = next((step for step in STEPS if (end_s - start_s) / step <= MOST_SLOTS), STEPS[-1])
+    steps = STEPS if _start(chosen) >= kept.minutes else [step for step in STEPS if step % QUARTER_S == 0]
+    step_s = next((step for step in steps if (end_s - start_s) / step <= MOST_SLOTS), STEPS[-1])
     first, last = start_s // step_s * step_s, (end_s - BOOKED_S) // step_s * step_s
     return step_s, list(range(first, last, step_s))
 

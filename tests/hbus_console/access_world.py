@@ -27,7 +27,7 @@ from hbus_console.jobs.services.draft import snapshot
 from hbus_console.jobs.tags import keep_tags
 from hbus_console.messages.models import LedgerMessage
 from hbus_console.operations.models import Operation
-from hbus_console.quotas.models import QuotaPolicy, QuotaUse
+from hbus_console.quotas.models import QuotaPolicy
 from hbus_console.quotas.reports import LimiterReport, NodeReport, keep_report
 from hbus_console.quotas.services.draft import PolicyDraft
 from hbus_console.quotas.services.policies import create_policy
@@ -35,6 +35,7 @@ from hbus_console.schemas.models import SchemaVersion
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.teams.models import Team
 from hbus_console.topics.models import Topic
+from tests.hbus_console.quotas.booked import book_one
 
 #: Stands in every row of the namespace that the narrow people must not see, and nowhere else.
 HIDDEN = "payroll"
@@ -198,14 +199,7 @@ def _quotas(resource: str, owner: Team, now_ms: int) -> None:
     """One policy for all, with what was used of it in this namespace."""
     if not QuotaPolicy.objects.exists():
         create_policy(SYSTEM, PolicyDraft("inside", owner.name, 100.0, 100.0, canary_percent=5, canary_limit=50.0))
-    QuotaUse.objects.create(
-        minute=now_ms // 60_000 * 60,
-        service="publish",
-        resource=resource,
-        tenant=f"{resource}-user",
-        admitted=9,
-        refused=1,
-    )
+    book_one(now_ms // 60_000 * 60, ("publish", resource, f"{resource}-user"), 9, 1)
     held = (Source.PERMIT, 1.0, 100.0, 100.0, 1, "p1", 9, 1, 4.0, 9.0, 1.0)
     limiter = LimiterReport("publish", resource, f"{resource}-user", *held)
     keep_report(f"node of {resource}", now_ms, NodeReport(1, 0, (limiter,)))

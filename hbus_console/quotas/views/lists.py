@@ -23,8 +23,9 @@ from hbus_console.quotas.overrides import override_at, read_overrides
 from hbus_console.quotas.services.books import newest_book
 from hbus_console.quotas.sight import places_seen, policy_seen, sees
 from hbus_console.quotas.standing import LATE_MINUTES, MOST_LIMITERS, PolicyNow, QuotasNow
+from hbus_console.quotas.sums import reach
 from hbus_console.quotas.tree import Branch, in_order
-from hbus_console.quotas.use_chart import chart_url, use_chart, used
+from hbus_console.quotas.use_chart import chart_url, shortened, use_chart, used
 from hbus_console.quotas.wording import amount_words, together
 from hbus_console.teams.services import team_names
 from hbus_console.ui.pages import clock
@@ -44,8 +45,8 @@ def quotas(request: HttpRequest) -> HttpResponse:
     order = in_order(places, stand.book.plans if stand.book else {})
     names = list(order)
     if wanted.narrowed:
-        kept = owned(QuotaPolicy.objects.filter(name__icontains=wanted.q), wanted.owner)
-        fitting = set(kept.values_list("name", flat=True))
+        fit = owned(QuotaPolicy.objects.filter(name__icontains=wanted.q), wanted.owner)
+        fitting = set(fit.values_list("name", flat=True))
         names = [name for name in names if name in fitting]
     page, more = page_of(names, names, request.GET.get("cursor", ""))
     name, limiter, unknown = _chosen(request, stand, names, order)
@@ -57,7 +58,8 @@ def quotas(request: HttpRequest) -> HttpResponse:
     keys = stand.by_policy[chosen.policy.name].limiters if chosen and shared and not _named(request) else [limiter]
     holdings = stand.holdings(key for key in keys if key)
     drawn = _of_chart(request, shared, limiter)
-    asked, admitted = used(who, time_range(request), chosen.policy, drawn) if chosen else (0, 0)
+    kept = reach(now_ms)
+    asked, admitted = used(who, time_range(request), chosen.policy, drawn, kept) if chosen else (0, 0)
     links = stand.links(limiter, chosen.policy.name if shared and not drawn else "") if chosen and limiter else ()
     context: dict[str, Any] = {
         "nav": "quotas",
@@ -88,6 +90,7 @@ def quotas(request: HttpRequest) -> HttpResponse:
         "seats": _seats(stand, chosen),
         "idle": len(stand.told) - len({each.node.name for each in holdings}),
         "asked": asked,
+        "shortened": shortened(time_range(request), kept),
         "admitted_share": 100 * admitted / asked if asked else None,
         "sees_all": GLOBAL in stand.scopes,
         "may_edit": allows(who, QUOTA_EDIT),
@@ -102,8 +105,8 @@ def chart(request: HttpRequest) -> JsonResponse:
     name = request.GET.get("policy", "")
     if not name:
         raise BadInput("A chart needs a policy.", remedy="Give its name as policy.", field="policy")
-    who = actor(request)
-    return JsonResponse(use_chart(who, read_range(request, clock), policy_seen(who, name), _named(request)))
+    who, kept = actor(request), reach(clock.now_ms())
+    return JsonResponse(use_chart(who, read_range(request, clock), policy_seen(who, name), _named(request), kept))
 
 
 def _seats(stand: QuotasNow, chosen: Branch | None) -> list[SeatsNow] | None:

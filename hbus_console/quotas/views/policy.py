@@ -24,9 +24,11 @@ from hbus_console.quotas.services.draft import AMOUNT, COVERS, SETTINGS, SHARING
 from hbus_console.quotas.services.kept_books import reach
 from hbus_console.quotas.sight import entries_seen, policy_seen
 from hbus_console.quotas.standing import LATE_MINUTES, QuotasNow
-from hbus_console.quotas.use_chart import chart_url
+from hbus_console.quotas.sums import reach
+from hbus_console.quotas.use_chart import chart_url, shortened
 from hbus_console.quotas.wording import amount_words, covers_words, limit_words, together
 from hbus_console.ui.pages import act, clock, refuse_act, tell_done
+from hbus_console.ui.timerange import time_range
 
 #: Versions that the page shows.
 VERSIONS = 20
@@ -63,6 +65,7 @@ def detail(request: HttpRequest, policy: str) -> HttpResponse:
         "late_minutes": LATE_MINUTES,
         "limiter": limiter,
         "chart_url": chart_url(policy, limiter),
+        "shortened": shortened(time_range(request), reach(now_ms)),
         "overrides": overrides,
         "holds": next((each for each in overrides if each["holds"]), None),
         "tried": amount_words(row.canary_limit, row.canary_burst, row.period) if row.canary_percent else "",

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from random import Random
 from typing import Any
 
 from django.db import transaction
+from django.db.models import F, Sum
 
 from engine.quota import Source
 from hbus_console.evidence.inserting import Insert
 from hbus_console.evidence.router import LEDGER
-from hbus_console.quotas.models import PolicyVersion, QuotaPolicy, TenantPlan
+from hbus_console.quotas.models import PolicyVersion, QuotaPolicy, QuotaUse, QuotaUseRollup, TenantPlan
 from hbus_console.quotas.reports import LimiterReport, NodeReport, keep_report
 from hbus_console.quotas.services.books import lock_book, write_book
 from hbus_console.quotas.services.draft import snapshot
@@ -29,7 +30,7 @@ SESSION = 20
 _AT_ONCE = 20_000
 _Use = tuple[int, str, str, str, int, int, int, int]
 _COLUMNS = ("minute", "service", "resource", "tenant", "admitted", "delayed", "refused", "shadowed")
-_USES = Insert("ledger_quota_use", _COLUMNS)
+_USES, _ROLLUP = Insert(QuotaUse._meta.db_table, _COLUMNS), Insert(QuotaUseRollup._meta.db_table, _COLUMNS)
 
 
 def policies(count: int, tenants: int) -> None:
@@ -77,9 +78,19 @@ def uses(count: int, tenants: int, now_ms: int, names: int = len(NAMES)) -> int:
     rows = _day(count, tenants, now_ms // 60_000, names)
     with transaction.atomic(using=LEDGER):
         while some := list(islice(rows, _AT_ONCE)):
-            _insert(some)
+            _USES.run(some)
             made += len(some)
+        roll_up()
     return made
+
+
+def roll_up() -> None:
+    """Book what the minutes add up to, as the projection does with each of them."""
+    quarter = F("minute") / QuotaUseRollup.SPAN_S * QuotaUseRollup.SPAN_S
+    names = ("service", "resource", "tenant")
+    sums = [Sum(name) for name in _COLUMNS[4:]]
+    rows = QuotaUse.objects.order_by().values_list(quarter, *names).annotate(*sums)
+    _ROLLUP.run(list(rows))
 
 
 def nodes(count: int, now_ms: int, tenants: int) -> None:
@@ -116,10 +127,6 @@ def _day(count: int, tenants: int, last: int, names: int) -> Iterator[_Use]:
                 refused = random.randrange(50) if random.random() < 0.02 else 0
                 at = (last - DAY_MINUTES + 1 + minute) * 60
                 yield at, service, named, _tenant(tenant), admitted, 0, refused, 0
-
-
-def _insert(rows: Iterable[_Use]) -> None:
-    _USES.run(list(rows))
 
 
 def _tenant(number: int) -> str:

@@ -1,4 +1,4 @@
-"""How long the pages of quotas take of a large installation: ``python -m pytest tests/hbus_console/quotas/measure_pages.py -s``.
+"""How long the pages of quotas take of a large installation: ``python -m pytest -s`` with the path of this file.
 
 No test of the run, which judges what work costs by counting it (``test_at_scale.py``): a time is the machine's.
 ``POLICIES``, ``TENANTS`` and ``USES`` in the environment make it smaller or larger.
@@ -20,7 +20,8 @@ from hbus_console.access.permissions import GLOBAL
 from hbus_console.quotas.foreseeing import preview
 from tests.hbus_console.access_world import person
 from tests.hbus_console.quotas import at_scale
-from tests.plans import measured
+from tests.hbus_console.quotas.test_foreseeing import POLICY
+from tests.plans import measured, plans
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
 POLICIES, TENANTS, USES, NAMES = (
@@ -37,9 +38,8 @@ def test_measure_the_pages() -> None:
     made = at_scale.uses(USES, TENANTS, now_ms, NAMES)
     at_scale.nodes(5, now_ms, TENANTS)
     measured("default", "ledger")
-    print(
-        f"\n{POLICIES:,} policies, {TENANTS * NAMES:,} limiters, {made:,} uses (filled in {time.monotonic() - began:.0f} s)"
-    )
+    took = time.monotonic() - began
+    print(f"\n{POLICIES:,} policies, {TENANTS * NAMES:,} limiters, {made:,} uses (filled in {took:.0f} s)")
     client = Client()
     client.force_login(person("ada", "admin"))
     for path in (
@@ -59,12 +59,6 @@ def test_measure_the_pages() -> None:
         "/quotas/chart/?policy=everyone&range=24h&service=publish&resource=hotels.rates&tenant=tenant-00007",
     ):
         _tell(path, lambda path=path: _get(client, path))
-    common = {
-        "description": "", "service": "*", "resource": "*", "tenant": "*", "plan": "", "whose": "each", "limit": 5.0,
-        "burst": 10.0, "period": "", "zone": "UTC", "on_loss": "fallback", "fallback_percent": 10, "weight": 1.0,
-        "floor": 0.0, "priority": 0, "shadow": False, "overrides": "", "canary_percent": 0, "canary_limit": 0.0,
-        "canary_burst": 0.0,
-    }  # fmt: skip
     for words, more in (
         ("of everybody, each", {}),
         ("of everybody, each, wide", {"limit": 500.0, "burst": 1000.0}),
@@ -75,7 +69,10 @@ def test_measure_the_pages() -> None:
         ("of a plan", {"plan": "partner"}),
         ("each day", {"period": "day", "limit": 10_000.0}),
     ):
-        _tell(f"preview {words}", lambda more=more: preview({**common, **more}, now_ms, (GLOBAL,)))
+        _tell(
+            f"preview {words}",
+            lambda more=more: preview({**POLICY, "limit": 5.0, "burst": 10.0, **more}, now_ms, (GLOBAL,)),
+        )
 
 
 def _get(client: Client, path: str) -> None:
@@ -92,7 +89,10 @@ def _tell(what: str, do: Callable[[], object]) -> None:
         took.append((time.perf_counter() - began, time.process_time() - began_cpu))
     wall, cpu = (median(column) * 1000 for column in zip(*took, strict=True))
     print(f"{what:100} {wall:6.0f} ms, of which the processor {cpu:6.0f}", flush=True)
-    if os.environ.get("PROFILE") == what:
+    if what in os.environ.get("PROFILE", "").split("|"):
         profile = cProfile.Profile()
         profile.runcall(do)
         pstats.Stats(profile).sort_stats("cumulative").print_stats(45)
+        with plans("ledger") as seen, plans() as others:
+            do()
+        print(*seen.told, *others.told, sep="\n")

@@ -9,9 +9,12 @@ from django.db import connections
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from hbus_console.access.permissions import GLOBAL
+from hbus_console.quotas.foreseeing import preview
 from tests.costs import calls, database_work
 from tests.hbus_console.access_world import person
 from tests.hbus_console.quotas import at_scale
+from tests.hbus_console.quotas.test_foreseeing import POLICY
 from tests.plans import measured
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
@@ -54,3 +57,34 @@ def test_what_is_of_late_is_found_among_a_day_of_many_limiters(page: Client) -> 
     with database_work("ledger") as cost:
         _got(page, "/quotas/")
     cost.at_most(60_000, "of 40,000 uses")
+
+
+@pytest.mark.parametrize("of", ["", "&service=publish&resource=hotels.rates&tenant=tenant-00007"])
+def test_a_chart_of_a_day_reads_quarters(page: Client, of: str) -> None:
+    at_scale.policies(20, tenants=20)
+    made = at_scale.uses(40_000, tenants=400, now_ms=NOW_MS)
+    measured("ledger")
+    path = f"/quotas/chart/?policy=everyone&range=24h{of}"
+    _got(page, path)
+    with CaptureQueriesContext(connections["ledger"]) as asked:
+        _got(page, path)
+    assert len(asked) == 2
+    with database_work("ledger") as cost:
+        _got(page, path)
+    # To read all minutes takes some ten for each.
+    cost.at_most(5_000 if of else 2 * made, f"of {made:,} uses")
+
+
+def test_a_preview_of_one_tenant_does_not_read_everybodys_minutes(page: Client) -> None:
+    at_scale.policies(20, tenants=20)
+    made = at_scale.uses(40_000, tenants=400, now_ms=NOW_MS)
+    measured("ledger")
+    for more, most in (({"tenant": "tenant-00007"}, 2 * made), ({"period": "day"}, 4 * made)):
+        values = {**POLICY, **more}
+        preview(values, NOW_MS, (GLOBAL,))
+        with CaptureQueriesContext(connections["ledger"]) as asked:
+            preview(values, NOW_MS, (GLOBAL,))
+        assert len(asked) <= 8
+        with database_work("ledger") as cost:
+            preview(values, NOW_MS, (GLOBAL,))
+        cost.at_most(most, f"of {made:,} uses, {more}")

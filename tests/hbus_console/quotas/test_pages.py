@@ -15,7 +15,7 @@ from engine.quota.seating import SeatRules
 from engine.quota.seats import SeatKeeper
 from hbus_console.access.permissions import SYSTEM
 from hbus_console.accounts.models import User
-from hbus_console.quotas.models import QuotaPolicy, QuotaUse, TenantPlan
+from hbus_console.quotas.models import QuotaPolicy, QuotaUse, TenantPlan, UsesTrimmed
 from hbus_console.quotas.reports import LimiterReport, NodeReport, keep_report
 from hbus_console.quotas.services.books import newest_book
 from hbus_console.quotas.services.plans import set_plan
@@ -23,6 +23,7 @@ from hbus_console.quotas.services.policies import change_policy
 from hbus_console.quotas.standing import nodes_now
 from hbus_console.wiring import quota
 from tests.hbus_console.access_world import person
+from tests.hbus_console.quotas.booked import book_one
 from tests.hbus_console.quotas.conftest import MakePolicy
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
@@ -47,10 +48,7 @@ def _text(client: Client, path: str) -> str:
 
 
 def _used(tenant: str, admitted: int, refused: int, resource: str = "hotels.rates", service: str = "publish") -> None:
-    minute = round(time.time()) // 60 * 60
-    QuotaUse.objects.create(
-        minute=minute, service=service, resource=resource, tenant=tenant, admitted=admitted, refused=refused
-    )
+    book_one(round(time.time()) // 60 * 60, (service, resource, tenant), admitted, refused)
 
 
 def _told(node: str, version: int, limiter: LimiterReport, *, away_s: float = 0) -> None:
@@ -120,9 +118,7 @@ def test_who_may_see_a_namespace_sees_its_uses_and_no_others(make_policy: MakePo
 def test_the_chart_tells_asked_admitted_and_the_limit_as_it_was(page: Client, make_policy: MakePolicy) -> None:
     make_policy("globetrek", 40, 100, tenant="globetrek")
     minute = round(time.time()) // 60 * 60 - 120
-    QuotaUse.objects.create(
-        minute=minute, service="publish", resource="hotels.rates", tenant="globetrek", admitted=3000, refused=600
-    )
+    book_one(minute, ("publish", "hotels.rates", "globetrek"), 3000, 600)
     change_policy(SYSTEM, "globetrek", {"limit": 50.0})
     data = page.get("/quotas/chart/?policy=globetrek&range=1h").json()
     asked, admitted = data["series"][0], data["series"][1]
@@ -131,6 +127,57 @@ def test_the_chart_tells_asked_admitted_and_the_limit_as_it_was(page: Client, ma
     assert "limit 40 → 50 by system" in {mark["label"] for mark in data["marks"]}
     assert page.get("/quotas/chart/").status_code == 400
     assert page.get("/quotas/chart/?policy=nobody").status_code == 404
+
+
+def test_a_chart_of_a_day_tells_quarters_and_one_of_an_hour_minutes(page: Client, make_policy: MakePolicy) -> None:
+    make_policy("everyone", 40, 100)
+    quarter = round(time.time()) // 900 * 900 - 1_800
+    for minute, admitted in ((quarter, 900), (quarter + 840, 1_800)):
+        book_one(minute, ("publish", "hotels.rates", "globetrek"), admitted)
+    for of in ("", "&service=publish&resource=hotels.rates&tenant=globetrek"):
+        wide = page.get(f"/quotas/chart/?policy=everyone&range=24h{of}").json()
+        admitted = dict(zip(wide["t"], wide["series"][1]["values"], strict=True))
+        assert wide["t"][1] - wide["t"][0] == 900
+        assert [second for second, value in admitted.items() if value] == [quarter]
+        assert admitted[quarter] == 3
+        near = page.get(f"/quotas/chart/?policy=everyone&range=1h{of}").json()
+        admitted = dict(zip(near["t"], near["series"][1]["values"], strict=True))
+        assert {second: value for second, value in admitted.items() if value} == {quarter: 15, quarter + 840: 30}
+    assert "of 2,700 asked" in _text(page, "/quotas/?range=24h")
+
+
+def test_what_is_not_kept_for_as_long_as_a_page_asks_is_told(page: Client, make_policy: MakePolicy) -> None:
+    make_policy("everyone", 40, 100)
+    now = round(time.time())
+    begin = now // 900 * 900 - 6 * 3_600
+    for minute in (begin, begin + 3_600, now // 60 * 60):
+        book_one(minute, ("publish", "hotels.rates", "globetrek"), 900)
+    pages = ("/quotas/?range=24h", "/quotas/policies/everyone/?range=24h")
+    for path in pages:
+        assert "are kept at most" not in _text(page, path)
+    # Of single minutes there are those of the last hour alone.
+    UsesTrimmed.objects.create(uses="ledger_quota_use", since=now // 60 * 60 - 3_600)
+    for path in pages:
+        assert "is told by the quarter of an hour: of single minutes 5,000,000 rows are kept at most" in _text(
+            page, path
+        )
+    assert "of 2,700 asked" in _text(page, "/quotas/?range=24h"), "quarters are kept"
+    assert "are kept at most" not in _text(page, "/quotas/?range=15m")
+    early = f"from={(begin - 600) * 1000}&to={(begin + 1_000) * 1000}"
+    data = page.get(f"/quotas/chart/?policy=everyone&{early}").json()
+    assert dict(zip(data["t"], data["series"][0]["values"], strict=True)) == {begin - 900: 0, begin: 1}
+    # Nor are the quarters of the first hour.
+    UsesTrimmed.objects.create(uses="ledger_quota_use_rollup", since=begin + 900)
+    for path in pages:
+        html = _text(page, path)
+        assert "Nothing of what was used before" in html
+        assert "is kept: two weeks of it are, and 5,000,000 rows at most." in html
+    assert "of 1,800 asked" in _text(page, "/quotas/?range=24h")
+    data = page.get("/quotas/chart/?policy=everyone&range=24h").json()
+    for second, asked in zip(data["t"], data["series"][0]["values"], strict=True):
+        assert (asked is None) == (second < begin + 900)
+    ago = f"from={(now - 20 * 86_400) * 1000}"
+    assert "is kept: two weeks of it are" in _text(page, f"/quotas/?{ago}")
 
 
 def test_a_limit_a_day_has_no_line_a_second(page: Client, make_policy: MakePolicy) -> None:
