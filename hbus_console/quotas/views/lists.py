@@ -19,6 +19,7 @@ from hbus_console.access.web import actor, console_view
 from hbus_console.quotas import door
 from hbus_console.quotas.allocating import SeatsNow, at_work, buckets
 from hbus_console.quotas.feature import QUOTA_EDIT
+from hbus_console.quotas.models import QuotaPolicy
 from hbus_console.quotas.overrides import override_at, read_overrides
 from hbus_console.quotas.services.books import newest_book
 from hbus_console.quotas.sight import places_seen, policy_seen, sees
