@@ -17,7 +17,7 @@ from hbus_console.quotas.retention import MOST_USES
 from hbus_console.quotas.services.draft import checked
 from hbus_console.quotas.services.rules import rules_of
 from hbus_console.quotas.sight import uses_q
-from hbus_console.quotas.sums import QUARTER_S, Reach, asked_by_minute, reach, used_by_minute, used_by_tenant
+from hbus_console.quotas.sums import QUARTER_S, UsesReach, asked_by_minute, reach, used_by_minute, used_by_tenant
 from hbus_console.quotas.use_chart import covered_q
 from hbus_console.quotas.wording import limit_words, together
 
@@ -107,7 +107,7 @@ def _shared(rule: Rule, of: Q, span: _Span) -> TenantForeseen:
     return TenantForeseen("", foresee(rule, asked), sum(refused for _, refused in came.values()))
 
 
-def _by_period(rule: Rule, of: Q, span: _Span, kept: Reach) -> list[TenantForeseen]:
+def _by_period(rule: Rule, of: Q, span: _Span, kept: UsesReach) -> list[TenantForeseen]:
     """Of each by itself, where nothing matters but how much came in each day or month."""
     came: dict[str, Counter[int]] = defaultdict(Counter)
     lost = Counter[str]()
@@ -122,7 +122,7 @@ def _by_period(rule: Rule, of: Q, span: _Span, kept: Reach) -> list[TenantForese
     return [TenantForeseen(subject, foresee(rule, periods), lost[subject]) for subject, periods in came.items()]
 
 
-def _of_each(rule: Rule, of: Q, span: _Span, kept: Reach) -> tuple[list[TenantForeseen], int]:
+def _of_each(rule: Rule, of: Q, span: _Span, kept: UsesReach) -> tuple[list[TenantForeseen], int]:
     """Of each by itself, and how many tenants are left out."""
     by_tenant = used_by_tenant(of, *span, kept)
     whose = {tenant: _subject(rule, tenant) for tenant in by_tenant}

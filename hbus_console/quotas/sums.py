@@ -24,14 +24,14 @@ _Span = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Reach:
+class UsesReach:
     """Since when uses are kept whole, in seconds since the epoch: those of single minutes, and those of quarters."""
 
     minutes: int
     quarters: int
 
 
-def reach(now_ms: int) -> Reach:
+def reach(now_ms: int) -> UsesReach:
     """How far uses reach back. One query."""
     trimmed = dict(UsesTrimmed.objects.values_list("uses", "since"))
     oldest = now_ms // 1000 - USES_S
@@ -39,10 +39,10 @@ def reach(now_ms: int) -> Reach:
     def since(uses: type[QuotaUse] | type[QuotaUseRollup]) -> int:
         return max(trimmed.get(uses._meta.db_table, 0), -(-oldest // uses.SPAN_S) * uses.SPAN_S)
 
-    return Reach(since(QuotaUse), since(QuotaUseRollup))
+    return UsesReach(since(QuotaUse), since(QuotaUseRollup))
 
 
-def used_over(of: Q, start: int, end: int, kept: Reach) -> tuple[int, int]:
+def used_over(of: Q, start: int, end: int, kept: UsesReach) -> tuple[int, int]:
     """Tokens that were admitted and refused. Where single minutes are kept no longer, whole quarters are counted."""
     admitted = refused = 0
     for rows in _read(of, start, end, kept):
@@ -51,7 +51,7 @@ def used_over(of: Q, start: int, end: int, kept: Reach) -> tuple[int, int]:
     return admitted, refused
 
 
-def used_by_tenant(of: Q, start: int, end: int, kept: Reach) -> dict[str, tuple[int, int]]:
+def used_by_tenant(of: Q, start: int, end: int, kept: UsesReach) -> dict[str, tuple[int, int]]:
     """Likewise, by tenant."""
     admitted, refused = Counter[str](), Counter[str]()
     for rows in _read(of, start, end, kept):
@@ -99,7 +99,7 @@ def asked_by_minute(of: Q, start: int, end: int, tenants: Sequence[str]) -> Iter
     return rows.values_list("minute", "tenant").annotate(asked=asked).iterator(chunk_size=5_000)
 
 
-def _read(of: Q, start: int, end: int, kept: Reach) -> Iterator[QuerySet[QuotaUse] | QuerySet[QuotaUseRollup]]:
+def _read(of: Q, start: int, end: int, kept: UsesReach) -> Iterator[QuerySet[QuotaUse] | QuerySet[QuotaUseRollup]]:
     quarters, minutes = parts(start, end, kept)
     if quarters is not None:
         yield _quarters(of, *quarters)
@@ -107,7 +107,7 @@ def _read(of: Q, start: int, end: int, kept: Reach) -> Iterator[QuerySet[QuotaUs
         yield _minutes(of, *span)
 
 
-def parts(start: int, end: int, kept: Reach) -> tuple[_Span | None, list[_Span]]:
+def parts(start: int, end: int, kept: UsesReach) -> tuple[_Span | None, list[_Span]]:
     """The quarters that a time is read from, and the minutes: those that no whole quarter of it has. Where these are
     not kept the quarter that they are in stands for them.
     """

@@ -24,7 +24,7 @@ from hbus_console.quotas.overrides import override_at, read_overrides
 from hbus_console.quotas.retention import MOST_USES
 from hbus_console.quotas.services.draft import snapshot
 from hbus_console.quotas.sight import uses_q
-from hbus_console.quotas.sums import MINUTE_S, QUARTER_S, Reach, used_by_slot, used_over
+from hbus_console.quotas.sums import MINUTE_S, QUARTER_S, UsesReach, used_by_slot, used_over
 from hbus_console.ui.formats import epoch_ms, num
 from hbus_console.ui.timerange import TimeRange
 
@@ -56,7 +56,7 @@ class Shortened:
     most_rows: int = MOST_USES
 
 
-def shortened(chosen: TimeRange, kept: Reach) -> Shortened | None:
+def shortened(chosen: TimeRange, kept: UsesReach) -> Shortened | None:
     """What a page says of a range that begins before what is kept; ``None``: all is told."""
     start = _start(chosen)
     if start >= kept.minutes:
@@ -65,7 +65,7 @@ def shortened(chosen: TimeRange, kept: Reach) -> Shortened | None:
     return Shortened((kept.quarters if gone else kept.minutes) * 1000, gone)
 
 
-def use_chart(who: Actor, chosen: TimeRange, row: QuotaPolicy, limiter: Key | None, kept: Reach) -> dict[str, Any]:
+def use_chart(who: Actor, chosen: TimeRange, row: QuotaPolicy, limiter: Key | None, kept: UsesReach) -> dict[str, Any]:
     """What charts.js draws, of one limiter or of all that share the policy, as far as ``who`` may see. Nothing is told
     of slots that begin before what is kept.
     """
@@ -97,7 +97,7 @@ def chart_url(policy: str, limiter: Key | None) -> str:
     return f"{reverse('quotas:chart')}?{urlencode({'policy': policy, **named})}"
 
 
-def used(who: Actor, chosen: TimeRange, row: QuotaPolicy, limiter: Key | None, kept: Reach) -> tuple[int, int]:
+def used(who: Actor, chosen: TimeRange, row: QuotaPolicy, limiter: Key | None, kept: UsesReach) -> tuple[int, int]:
     """Tokens that were asked and admitted in the range, as far as they are kept."""
     # The minute that it ends in is counted.
     end = chosen.end_ms // 60_000 * MINUTE_S + MINUTE_S
@@ -130,7 +130,7 @@ def _start(chosen: TimeRange) -> int:
     return chosen.start_ms // 60_000 * MINUTE_S
 
 
-def _slots(chosen: TimeRange, kept: Reach) -> tuple[int, list[int]]:
+def _slots(chosen: TimeRange, kept: UsesReach) -> tuple[int, list[int]]:
     """The length of a slot, and when each begins; the one that goes on is left out. Where minutes are kept no longer
     it is quarters at least.
     """

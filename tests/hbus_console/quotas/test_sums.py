@@ -19,7 +19,7 @@ from hbus_console.quotas.models import QuotaUse, QuotaUseRollup, UsesTrimmed
 from hbus_console.quotas.retention import USES_S, QuotaRetention
 from hbus_console.quotas.sums import (
     QUARTER_S,
-    Reach,
+    UsesReach,
     asked_by_minute,
     parts,
     reach,
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
 
 #: A day whose beginning is a quarter's.
 DAY = 1_780_012_800
-ALL_KEPT = Reach(0, 0)
+ALL_KEPT = UsesReach(0, 0)
 KEYS: list[Key] = [
     (service, resource, tenant)
     for service, resource in (("publish", "hotels.rates"), ("publish", "hotels.booked"), ("jobs", "hotels.close"))
@@ -107,20 +107,20 @@ def test_what_is_read_by_the_minute_is_what_was_booked() -> None:
     ("start", "end", "kept", "read"),
     [
         # All is kept: whole quarters, and what is left of it at both ends.
-        (60, 2_760, Reach(0, 0), ((900, 2_700), [(60, 900), (2_700, 2_760)])),
-        (0, 1_800, Reach(0, 0), ((0, 1_800), [])),
-        (60, 900, Reach(0, 0), (None, [(60, 900)])),
+        (60, 2_760, UsesReach(0, 0), ((900, 2_700), [(60, 900), (2_700, 2_760)])),
+        (0, 1_800, UsesReach(0, 0), ((0, 1_800), [])),
+        (60, 900, UsesReach(0, 0), (None, [(60, 900)])),
         # Its first minutes are not: the quarter stands for them.
-        (60, 2_760, Reach(120, 0), ((0, 2_700), [(2_700, 2_760)])),
-        (60, 960, Reach(7_200, 0), ((0, 1_800), [])),
+        (60, 2_760, UsesReach(120, 0), ((0, 2_700), [(2_700, 2_760)])),
+        (60, 960, UsesReach(7_200, 0), ((0, 1_800), [])),
         # Nor its first quarters.
-        (60, 2_760, Reach(1_000, 1_800), ((1_800, 2_700), [(1_000, 1_800), (2_700, 2_760)])),
-        (60, 2_760, Reach(7_200, 1_800), ((1_800, 3_600), [])),
-        (60, 900, Reach(7_200, 7_200), (None, [])),
+        (60, 2_760, UsesReach(1_000, 1_800), ((1_800, 2_700), [(1_000, 1_800), (2_700, 2_760)])),
+        (60, 2_760, UsesReach(7_200, 1_800), ((1_800, 3_600), [])),
+        (60, 900, UsesReach(7_200, 7_200), (None, [])),
     ],
 )
 def test_where_minutes_are_not_kept_their_quarter_stands_for_them(
-    start: int, end: int, kept: Reach, read: tuple[tuple[int, int] | None, list[tuple[int, int]]]
+    start: int, end: int, kept: UsesReach, read: tuple[tuple[int, int] | None, list[tuple[int, int]]]
 ) -> None:
     assert parts(start, end, kept) == read
 
@@ -167,7 +167,7 @@ def test_uses_reach_back_two_weeks_or_to_where_they_were_trimmed(monkeypatch: py
     QuotaRetention(clock=clock).tick()
     assert QuotaUse.objects.count() == rows - 7
     # Of the first minute went 3 rows, of the second 4: both are not whole.
-    assert reach(clock.now_ms()) == Reach(begin + 120, old.quarters)
+    assert reach(clock.now_ms()) == UsesReach(begin + 120, old.quarters)
     # Of the third one row is left over from a cut in its midst, which is not told.
     monkeypatch.setattr(retention, "MOST_USES", rows - 9)
     QuotaRetention(clock=clock).tick()
