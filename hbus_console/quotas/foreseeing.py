@@ -23,7 +23,7 @@ from hbus_console.quotas.wording import limit_words, together
 
 #: How far is looked back, in seconds; tenants that are looked at by the minute, those that asked most, and those that
 #: are listed.
-DAY_S, MOST_TENANTS, MOST_LISTED = 86_400, 500, 8
+DAY_S, MOST_TENANTS, MOST_LISTED = 86_400, 300, 8
 
 #: From when to when, in seconds since the epoch; the last second is not in it.
 _Span = tuple[int, int]

@@ -9,9 +9,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from django.db.models import F, Q, QuerySet, Sum
+from django.db.models import F, Field, Q, QuerySet, Sum
 
-from engine.core.facts import MOST_THINGS
 from engine.quota.uses import Key
 from hbus_console.evidence.totals import mass, total
 from hbus_console.quotas.models import QuotaUse, QuotaUseRollup, UsesTrimmed
@@ -93,10 +92,10 @@ def used_by_minute(of: Q, start: int, end: int) -> dict[int, tuple[int, int]]:
 def asked_by_minute(of: Q, start: int, end: int, tenants: Sequence[str]) -> Iterable[tuple[int, str, int]]:
     """The minute, the tenant, and what was asked, admitted or not: of each of ``tenants``, likewise."""
     rows = _minutes(of, start, end).filter(tenant__in=tenants).order_by()
-    # The minute first, as the index has it: whatever else comes first, all that is read is sorted. And one sum: there
-    # are a hundred thousand of them.
-    asked = total(F("admitted") + F("refused"), 2 * MOST_THINGS)
-    return rows.values_list("minute", "tenant").annotate(asked=asked).iterator(chunk_size=5_000)
+    # One sum, as bare as can be: there are a hundred thousand of them. The minute first, as the index has it.
+    asked = Sum(F("admitted") + F("refused"), output_field=Field())
+    for minute, tenant, count in rows.values_list("minute", "tenant").annotate(asked=asked).iterator(chunk_size=5_000):
+        yield minute, tenant, int(count)
 
 
 def _read(of: Q, start: int, end: int, kept: UsesReach) -> Iterator[QuerySet[QuotaUse] | QuerySet[QuotaUseRollup]]:

@@ -1,7 +1,8 @@
 """How long the pages of quotas take of a large installation: ``python -m pytest -s`` with the path of this file.
 
 No test of the run, which judges what work costs by counting it (``test_at_scale.py``): a time is the machine's.
-``POLICIES``, ``TENANTS`` and ``USES`` in the environment make it smaller or larger.
+``POLICIES``, ``TENANTS``, ``NAMES`` of each and ``USES`` in the environment make it smaller or larger. ``ONLY``
+measures what contains that text; ``PROFILE`` tells where the time goes of what is called so (several between ``|``).
 """
 
 from __future__ import annotations
@@ -81,6 +82,8 @@ def _get(client: Client, path: str) -> None:
 
 
 def _tell(what: str, do: Callable[[], object]) -> None:
+    if os.environ.get("ONLY", "") not in what:
+        return
     do()
     took: list[tuple[float, float]] = []
     while len(took) < ROUNDS and sum(wall for wall, _ in took) < LONG_S:
