@@ -126,6 +126,11 @@ def test_who_may_not_change_it_reads_it_and_is_asked_nothing(name: str, signed_i
     assert "Save" not in may_not
 
 
+def test_what_is_ticked_is_told_with_what_it_means(signed_in: Callable[..., Client]) -> None:
+    html = " ".join(_html(signed_in(Role.VIEWER), _address("policy")).split())
+    assert '<span class="label">Shadow</span> <p class="value">no: Only count what it would refuse</p>' in html
+
+
 @pytest.mark.parametrize("name", PAGES)
 def test_whoever_was_overtaken_is_led_to_what_it_is_now(name: str, signed_in: Callable[..., Client]) -> None:
     path, (_, model, counter, _) = _address(name), PAGES[name]
