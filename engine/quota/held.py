@@ -263,14 +263,13 @@ class HeldLimiter:
         if not self._spent_alone or alloc.born != self._purse.born:
             self._spilled = alloc.spilled
         self._purse.renew(alloc.born)
-        granted = alloc.granted
         if self.closed:
-            self._purse.void += granted
+            self._purse.void += alloc.granted
             self._host.call(self)
             return
-        self._had += granted
-        kept_s = min(self._sent_at + alloc.lifetime_s - now, max(KEEP_S, 2 * self._demand.lasts_s(granted)))
-        self._purse.put(Lot(want.id, granted, now + kept_s, granted, alloc.born))
+        self._had += alloc.granted
+        kept_s = min(self._sent_at + alloc.lifetime_s - now, max(KEEP_S, 2 * self._demand.lasts_s(alloc.granted)))
+        self._purse.put(Lot(want.id, alloc.granted, now + kept_s, alloc.granted, alloc.born))
         # Each node at its own moment, however many were answered at once.
         self._again_at = (
             self._sent_at + alloc.again_s * (0.8 + 0.4 * self._rng.random()) if alloc.again_s else -math.inf

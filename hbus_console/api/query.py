@@ -74,4 +74,5 @@ def _check_number(name: str, number: int | None, bounds: dict[str, Any]) -> None
         raise BadInput(f"{name} is not a whole number.", remedy="Give one.", field=name)
     least, most = bounds.get("minimum", number), bounds.get("maximum", number)
     if not least <= number <= most:
-        raise BadInput(f"{name} is not from {least:,} to {most:,}.", remedy=f"{number:,} was given.", field=name)
+        within = f"from {least:,} to {most:,}" if "maximum" in bounds else f"{least:,} or more"
+        raise BadInput(f"{name} is not {within}.", remedy=f"{number:,} was given.", field=name)

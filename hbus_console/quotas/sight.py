@@ -11,13 +11,13 @@ them or sees everything.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
 from django.db.models import Q, QuerySet
 
-from engine.quota.rule import SIGNS
 from engine.quota.terms import person_of
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import GLOBAL, Actor, allows, covers, visible_scopes
@@ -36,6 +36,8 @@ from hbus_console.quotas.tree import Place
 OF_HBUS = ("api", "console", "publish", "consume", "jobs")
 #: Those of them whose resources are no namespaces.
 OF_REQUESTS = ("api", "console")
+#: The parts of a pattern: a set of letters, or one letter or sign.
+_SIGN = re.compile(r"\[!?\]?[^\]]*\]|.", re.DOTALL)
 
 
 def sees(scopes: tuple[str, ...], service: str, resource: str) -> bool:
@@ -88,6 +90,13 @@ def plans_seen(who: Actor) -> QuerySet[TenantPlan]:
     return rows if sees_tenants(who) else rows.filter(tenant__in=(who.name, person_of(who.name)))
 
 
+def plans_known(who: Actor, plans: Mapping[str, str]) -> Mapping[str, str]:
+    """Of the plans by tenant those that ``who`` sees."""
+    if sees_tenants(who):
+        return plans
+    return {name: plans[name] for name in (who.name, person_of(who.name)) if name in plans}
+
+
 def sees_tenants(who: Actor) -> bool:
     """Whether everybody's plan."""
     return sees_everything(who) or allows(who, QUOTA_PLAN)
@@ -110,19 +119,48 @@ def difference_seen(who: Actor, found: Difference) -> Difference:
     return Difference(
         {
             name: both
-            for name, both in found.policies.items()
-            if any(settings is not None and meets(scopes, settings) for settings in both)
+            for name, (was, now) in found.policies.items()
+            if any(both := (_if_met(scopes, was), _if_met(scopes, now)))
         },
         {tenant: both for tenant, both in found.plans.items() if everybody or tenant in mine},
     )
 
 
+def _if_met(scopes: tuple[str, ...], settings: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Of a time when it was about something else its settings are for who saw it then."""
+    return settings if settings is not None and meets(scopes, settings) else None
+
+
 def _overlap(scope: str, pattern: str) -> bool:
-    """Whether some name lies in the scope and fits the pattern, as far as its letters before the first sign say."""
+    """Whether some name lies in the scope and fits the pattern."""
     if not scope.endswith(".*"):
         return fnmatchcase(scope, pattern)
-    fixed = next((pattern[:at] for at, letter in enumerate(pattern) if letter in SIGNS), None)
-    if fixed is None:
-        return covers(scope, pattern)
-    namespace = scope[:-1]
-    return fixed.startswith(namespace) or namespace.startswith(fixed) or fnmatchcase(scope[:-2], pattern)
+    return fnmatchcase(scope[:-2], pattern) or _may_go_on(scope[:-1], pattern)
+
+
+def _may_go_on(begins: str, pattern: str) -> bool:
+    """Whether some name that begins so, and goes on, fits the pattern: each letter is tried on all places of the
+    pattern that may have been reached by then.
+    """
+    signs = [(each, each == "*") for each in _SIGN.findall(pattern)]
+    reached = {0}
+    for letter in begins:
+        reached = _past_stars(signs, reached)
+        reached = {
+            place if is_star else place + 1
+            for place in reached
+            if place < len(signs)
+            for sign, is_star in (signs[place],)
+            if is_star or fnmatchcase(letter, sign)
+        }
+    # Whatever is left of a pattern is fitted by something: of signs none fits nothing.
+    return any(place < len(signs) for place in reached)
+
+
+def _past_stars(signs: list[tuple[str, bool]], reached: set[int]) -> set[int]:
+    """A star fits nothing, too."""
+    found = set(reached)
+    for place, (_, is_star) in enumerate(signs):
+        if is_star and place in found:
+            found.add(place + 1)
+    return found

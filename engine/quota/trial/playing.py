@@ -81,7 +81,7 @@ def try_out(
     ]
     limiters = [node.limiter("", "", "tenant") for node in made]
     slot_s = traffic.seconds / SLOTS
-    found = Trial(traffic, slot_s, _allowed(rule, traffic), [TrialPart() for _ in range(SLOTS)])
+    found = Trial(traffic, slot_s, _allowed(rule, traffic, max_wait_s), [TrialPart() for _ in range(SLOTS)])
     for number, moment in enumerate(traffic.moments()):
         _pass(clock, made, moment)
         slot = found.slots[min(SLOTS - 1, int(moment / slot_s))]
@@ -125,9 +125,12 @@ def _check(rule: Rule, traffic: Traffic, nodes: int) -> None:
         )
 
 
-def _allowed(rule: Rule, traffic: Traffic) -> float:
+def _allowed(rule: Rule, traffic: Traffic, max_wait_s: float) -> float:
+    """Until the last that waits is served. Who asks for more than the burst is never served."""
+    if not rule.by_calendar and traffic.tokens > rule.burst:
+        return 0.0
     rate = 0.0 if rule.by_calendar else rule.limit
-    return (rate * traffic.seconds + rule.room()) / max(1, traffic.tokens)
+    return (rate * (traffic.seconds + max_wait_s) + rule.room()) / max(1, traffic.tokens)
 
 
 def _pass(clock: _TrialClock, nodes: Sequence[QuotaNode], moment: float) -> None:

@@ -146,9 +146,12 @@ class PolicyVersions(ApiView):
     def get(self, request: Request, policy: str) -> Response:
         require(self.actor, VIEW, SOMEWHERE)
         rows = PolicyVersion.objects.filter(policy=policy)
-        newest = rows.order_by("-number").first()
-        if newest is None or not meets(visible_scopes(self.actor, VIEW), newest.settings):
+        scopes = visible_scopes(self.actor, VIEW)
+        # What it was while it was about something else is for who saw it then.
+        met = [number for number, settings in rows.values_list("number", "settings") if meets(scopes, settings)]
+        if not met:
             policy_seen(self.actor, policy)
+        rows = rows.filter(number__in=met)
         return self.page(
             rows, lambda row: plain(PolicyVersionOut(**fields_of(row, PolicyVersionOut))), ordering="-number"
         )

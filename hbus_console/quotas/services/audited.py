@@ -24,9 +24,9 @@ def before_and_after(found: Difference, made: int) -> tuple[dict[str, Any], dict
     before, after = dict[str, Any](), dict[str, Any]()
     if found.policies:
         pairs = {name: _apart(*both) for name, both in islice(found.policies.items(), MOST_TOLD)}
-        before["policies"], after["policies"] = _sides(pairs)
+        before["policies"], after["policies"] = _sides("policy", "settings", pairs)
     if found.plans:
-        before["plans"], after["plans"] = _sides(dict(islice(found.plans.items(), MOST_TOLD)))
+        before["plans"], after["plans"] = _sides("tenant", "plan", dict(islice(found.plans.items(), MOST_TOLD)))
     after |= {
         "policies_changed": len(found.policies),
         "plans_changed": len(found.plans),
@@ -37,8 +37,14 @@ def before_and_after(found: Difference, made: int) -> tuple[dict[str, Any], dict
     return before, after
 
 
-def _sides(pairs: Mapping[str, tuple[Any, Any]]) -> tuple[dict[str, Any], dict[str, Any]]:
-    return {name: was for name, (was, _) in pairs.items()}, {name: now for name, (_, now) in pairs.items()}
+def _sides(
+    of: str, what: str, pairs: Mapping[str, tuple[Any, Any]]
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Not by name: the log takes what lies under a name like ``acme-secret`` for a secret."""
+    return (
+        [{of: name, what: was} for name, (was, _) in pairs.items()],
+        [{of: name, what: now} for name, (_, now) in pairs.items()],
+    )
 
 
 def _apart(was: Settings | None, now: Settings | None) -> tuple[Settings | None, Settings | None]:

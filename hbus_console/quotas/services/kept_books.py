@@ -27,7 +27,7 @@ class BookReach(NamedTuple):
         return self.number > 1
 
 
-def reach() -> BookReach | None:
+def books_reach() -> BookReach | None:
     """How far the books reach back; ``None`` before there was one."""
     oldest = QuotaBook.objects.order_by("number").values_list("number", "made_at").first()
     return None if oldest is None else BookReach(*oldest)
@@ -38,7 +38,7 @@ def book_at(number: int, field: str) -> QuotaBook:
     found = QuotaBook.objects.filter(number=number).first()
     if found is not None:
         return found
-    back = reach()
+    back = books_reach()
     if back is not None and 1 <= number < back.number:
         raise NotThere(
             f"Version {number:,} of the policies was trimmed: none before version {back.number:,} is kept any more.",

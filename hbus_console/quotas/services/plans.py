@@ -66,7 +66,9 @@ def set_plans(actor: Actor, wanted: Sequence[PlanWanted], reason: str = "") -> P
     there is none, or more than :data:`MOST_AT_ONCE`.
     """
     require(actor, QUOTA_PLAN)
-    if not 1 <= len(wanted) <= MOST_AT_ONCE:
+    if not wanted:
+        raise BadInput("No tenant is named.", remedy="Name one with its plan.", field="plans")
+    if len(wanted) > MOST_AT_ONCE:
         raise BadInput(
             f"One act sets the plans of 1 to {MOST_AT_ONCE:,} tenants, not of {len(wanted):,}.",
             remedy="Split it.",
@@ -83,7 +85,7 @@ def set_plans(actor: Actor, wanted: Sequence[PlanWanted], reason: str = "") -> P
         changes = {tenant: plan for tenant, plan in sorted(asked.items()) if had.get(tenant, "") != plan}
         unchanged = len(asked) - len(changes)
         if not changes:
-            already(book_subject(state.number), "has these plans")
+            already(book_subject(state.number), "has these plans", reason=reason)
             return PlansSet(state.number, 0, unchanged)
         made = state.number + 1
         found = Difference({}, {tenant: (had.get(tenant, ""), plan) for tenant, plan in changes.items()})

@@ -115,24 +115,30 @@ def change_policy(
         return _change(_PolicyAct(actor, "quota.change", reason), state, row, changes)
 
 
-def promote_trial(actor: Actor, name: str, reason: str) -> QuotaPolicy:
-    """Hold everybody to what was tried at some. Raises ``Conflict`` where nothing is tried."""
+def promote_trial(actor: Actor, name: str, reason: str, *, version: int | None = None) -> QuotaPolicy:
+    """Hold everybody to what was tried at some. Raises ``Conflict`` where nothing is tried; ``version`` as for
+    :func:`change_policy`.
+    """
     require(actor, QUOTA_EDIT)
     with transaction.atomic():
         state = lock_book()
         row = policy(name, lock=True)
+        checks.revision(version, row.version, name)
         if not row.canary_percent:
             raise Conflict(f"Nothing is tried of {name}.", remedy="Say at how many tenants, and what.")
         wanted = {"limit": row.canary_limit, "burst": row.canary_burst, "canary_percent": 0}
         return _change(_PolicyAct(actor, "quota.promote", checks.reason(reason)), state, row, wanted)
 
 
-def restore_policy(actor: Actor, name: str, number: int, reason: str) -> QuotaPolicy:
-    """Make its settings what they were in a version, as a new one. Raises ``NotThere`` for one it never had."""
+def restore_policy(actor: Actor, name: str, number: int, reason: str, *, version: int | None = None) -> QuotaPolicy:
+    """Make its settings what they were in a version, as a new one. Raises ``NotThere`` for one it never had;
+    ``version`` as for :func:`change_policy`.
+    """
     require(actor, QUOTA_EDIT)
     with transaction.atomic():
         state = lock_book()
         row = policy(name, lock=True)
+        checks.revision(version, row.version, name)
         reason = checks.reason(reason)
         found = PolicyVersion.objects.filter(policy=name, number=number).first()
         if found is None:

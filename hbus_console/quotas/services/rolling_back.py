@@ -28,9 +28,10 @@ from hbus_console.quotas.services.plans import write_plans
 from hbus_console.teams.models import Team
 
 
-def roll_back(actor: Actor, number: int, reason: str) -> int:
+def roll_back(actor: Actor, number: int, reason: str, *, revision: int | None = None) -> int:
     """Make all policies and plans what they were in the book of that number, and give the number of the new book.
 
+    ``revision`` is the newest book that was known: it guards against what was changed meanwhile (:class:`Outdated`).
     A policy whose team is gone comes back without an owner. Raises ``NotThere`` for a book that is not kept, and
     ``BadInput`` naming the policy where one of then is none that could be saved today.
     """
@@ -42,6 +43,7 @@ def roll_back(actor: Actor, number: int, reason: str) -> int:
     then.rows_for(policies_at(None))
     with transaction.atomic():
         state = lock_book()
+        checks.revision(revision, state.number, "The newest version of the policies")
         book_at(number, "number")
         is_now = policies_at(None)
         rows = then.rows_for(is_now)

@@ -21,10 +21,11 @@ from hbus_console.audit.telling import tell
 from hbus_console.quotas.feature import QUOTA_EDIT, QUOTA_PLAN
 from hbus_console.quotas.models import QuotaBook
 from hbus_console.quotas.services.differences import Difference, difference, digest
-from hbus_console.quotas.services.kept_books import NEWEST, book_at, reach
+from hbus_console.quotas.services.kept_books import NEWEST, book_at, books_reach
 from hbus_console.quotas.services.rolling_back import roll_back
 from hbus_console.quotas.sight import difference_seen, entries_seen, sees_everything
 from hbus_console.quotas.views.policy import difference as settings_difference
+from hbus_console.ui import forms
 from hbus_console.ui.pages import refuse_act, tell_done
 
 #: Versions of one page, and policies, and plans, of a difference that are told.
@@ -42,7 +43,7 @@ def books(request: HttpRequest) -> HttpResponse:
     context = {
         "nav": "quotas",
         "newest": newest,
-        "reach": reach(),
+        "reach": books_reach(),
         "kept": (settings.HBUS_QUOTA_VERSION_DAYS, NEWEST),
         "rows": [
             {"book": row, "told": tell(entries[row.audit_seq]) if row.audit_seq in entries else None}
@@ -72,6 +73,7 @@ def book(request: HttpRequest, book: int) -> HttpResponse:
         "is_newest": is_newest,
         "told": tell(entry) if entry else None,
         "changed": None if whole is None else _told(difference_seen(who, whole)),
+        **_nothing(who),
         "proof": "" if whole is None else _proof(who, entry, whole),
         "since": None if is_newest else _told(difference_seen(who, difference(None, book))),
         "may_roll_back": allows(who, QUOTA_EDIT) and allows(who, QUOTA_PLAN),
@@ -84,11 +86,21 @@ def book(request: HttpRequest, book: int) -> HttpResponse:
 @console_view(VIEW, post=QUOTA_EDIT)
 def roll_back_to(request: HttpRequest, book: int) -> HttpResponse:
     try:
-        made = roll_back(actor(request), book, request.POST.get("reason", ""))
+        made = roll_back(actor(request), book, request.POST.get("reason", ""), revision=forms.revision(request.POST))
     except BadInput as refused:
         return refuse_act(request, refused, "quotas:book", book)
     tell_done(request, f"All policies and plans are what they were in version {book}; that is version {made}.")
     return redirect("quotas:book", made)
+
+
+def _nothing(who: Actor) -> dict[str, str]:
+    """What is said where nothing differs; whoever does not see everything is not told that nothing does."""
+    if sees_everything(who):
+        return {
+            "nothing_changed": "No setting: an override began or ended, or it was numbered anew.",
+            "nothing_since": "Nothing: all is as it was then.",
+        }
+    return dict.fromkeys(("nothing_changed", "nothing_since"), "Nothing that you may see.")
 
 
 def _proof(who: Actor, entry: AuditEntry | None, whole: Difference) -> str:

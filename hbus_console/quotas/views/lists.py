@@ -22,7 +22,7 @@ from hbus_console.quotas.feature import QUOTA_EDIT
 from hbus_console.quotas.models import QuotaPolicy
 from hbus_console.quotas.overrides import override_at, read_overrides
 from hbus_console.quotas.services.books import newest_book
-from hbus_console.quotas.sight import places_seen, policy_seen, sees
+from hbus_console.quotas.sight import places_seen, plans_known, policy_seen, sees
 from hbus_console.quotas.standing import LATE_MINUTES, MOST_LIMITERS, PolicyNow, QuotasNow
 from hbus_console.quotas.sums import reach
 from hbus_console.quotas.tree import Branch, in_order
@@ -43,7 +43,7 @@ def quotas(request: HttpRequest) -> HttpResponse:
     who, now_ms, wanted = actor(request), clock.now_ms(), read_filters(Filters, request.GET)
     stand = QuotasNow(now_ms, visible_scopes(who, VIEW), newest_book())
     places = places_seen(who)
-    order = in_order(places, stand.book.plans if stand.book else {})
+    order = in_order(places, plans_known(who, stand.book.plans) if stand.book else {})
     names = list(order)
     if wanted.narrowed:
         fit = owned(QuotaPolicy.objects.filter(name__icontains=wanted.q), wanted.owner)

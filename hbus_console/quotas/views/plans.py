@@ -14,9 +14,9 @@ from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import SOMEWHERE, Actor, allows
 from hbus_console.access.web import actor, console_view
 from hbus_console.quotas.feature import QUOTA_PLAN
-from hbus_console.quotas.services.kept_books import reach
+from hbus_console.quotas.services.kept_books import books_reach
 from hbus_console.quotas.services.plans import set_plan
-from hbus_console.quotas.sight import plans_seen, policies_seen
+from hbus_console.quotas.sight import plans_seen, policies_seen, sees_everything
 from hbus_console.quotas.suggesting import plans_like
 from hbus_console.ui.forms import text
 from hbus_console.ui.pages import act
@@ -49,9 +49,10 @@ def plans(request: HttpRequest) -> HttpResponse:
         "rows": [{"row": row, "covered": row.plan in policies} for row in rows[:PAGE]],
         "next_cursor": rows[PAGE - 1].tenant if len(rows) > PAGE else "",
         "wanted": wanted,
-        "reach": reach(),
+        "reach": books_reach(),
         "number": sum(tenants.values()),
         "suggested": plans_like(who, ""),
+        "sees_all": sees_everything(who),
         "may_plan": allows(who, QUOTA_PLAN),
     }
     if wanted.plan:

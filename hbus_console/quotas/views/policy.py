@@ -21,12 +21,13 @@ from hbus_console.quotas.overrides import Override, read_overrides
 from hbus_console.quotas.services import policies
 from hbus_console.quotas.services.books import newest_book
 from hbus_console.quotas.services.draft import AMOUNT, COVERS, SETTINGS, SHARING, snapshot
-from hbus_console.quotas.services.kept_books import reach
-from hbus_console.quotas.sight import entries_seen, policy_seen
+from hbus_console.quotas.services.kept_books import books_reach
+from hbus_console.quotas.sight import entries_seen, meets, policy_seen
 from hbus_console.quotas.standing import LATE_MINUTES, QuotasNow
 from hbus_console.quotas.sums import reach
 from hbus_console.quotas.use_chart import chart_url, shortened
 from hbus_console.quotas.wording import amount_words, covers_words, limit_words, together
+from hbus_console.ui import forms
 from hbus_console.ui.pages import act, clock, refuse_act, tell_done
 from hbus_console.ui.timerange import time_range
 
@@ -56,7 +57,9 @@ def detail(request: HttpRequest, policy: str) -> HttpResponse:
     settings = snapshot(row)
     stand = QuotasNow(now_ms, visible_scopes(who, VIEW), newest_book())
     limiter = None if together(settings) else stand.busiest(policy)
-    found = list(PolicyVersion.objects.filter(policy=policy)[: VERSIONS + 1])
+    kept = PolicyVersion.objects.filter(policy=policy)[: VERSIONS + 1]
+    # What it was while it was about something else is for who saw it then.
+    found = [each for each in kept if meets(stand.scopes, each.settings)]
     entries = entries_seen(who, [each.audit_seq for each in found])
     overrides = [_override(each, settings, now_ms) for each in read_overrides(row.overrides, row.zone)]
     context = {
@@ -82,7 +85,7 @@ def detail(request: HttpRequest, policy: str) -> HttpResponse:
             for place, each in enumerate(found[:VERSIONS])
         ],
         "more": bool(found) and found[:VERSIONS][-1].number > 1,
-        "reach": reach(),
+        "reach": books_reach(),
     }
     return render(request, "quotas/policy.html", context)
 
@@ -91,7 +94,8 @@ def detail(request: HttpRequest, policy: str) -> HttpResponse:
 @console_view(VIEW, post=QUOTA_EDIT)
 def restore(request: HttpRequest, policy: str, version: int) -> HttpResponse:
     def do() -> object:
-        return policies.restore_policy(actor(request), policy, version, request.POST.get("reason", ""))
+        reason, known = request.POST.get("reason", ""), forms.revision(request.POST)
+        return policies.restore_policy(actor(request), policy, version, reason, version=known)
 
     return act(request, f"{policy} is again what it was in version {version}.", do, "quotas:policy", policy)
 
@@ -100,7 +104,8 @@ def restore(request: HttpRequest, policy: str, version: int) -> HttpResponse:
 @console_view(VIEW, post=QUOTA_EDIT)
 def promote(request: HttpRequest, policy: str) -> HttpResponse:
     def do() -> object:
-        return policies.promote_trial(actor(request), policy, request.POST.get("reason", ""))
+        reason, known = request.POST.get("reason", ""), forms.revision(request.POST)
+        return policies.promote_trial(actor(request), policy, reason, version=known)
 
     return act(request, f"{policy} holds everybody to what was tried.", do, "quotas:policy", policy)
 

@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
-from engine.core.clock import ManualClock, to_datetime
+from engine.core.clock import ManualClock, SystemClock, to_datetime
 from engine.core.errors import NotThere
 from hbus_console.access.acts import Role
 from hbus_console.access.permissions import SYSTEM
@@ -20,10 +20,11 @@ from hbus_console.quotas.models import PolicyVersion, QuotaBook, QuotaPolicy, Te
 from hbus_console.quotas.retention import USES_S
 from hbus_console.quotas.services import kept_books
 from hbus_console.quotas.services.books import plans_at, policies_at
-from hbus_console.quotas.services.kept_books import reach
+from hbus_console.quotas.services.kept_books import books_reach
 from hbus_console.quotas.services.plans import set_plan
 from hbus_console.quotas.services.policies import change_policy, delete_policy, restore_policy
 from hbus_console.quotas.services.rolling_back import roll_back
+from hbus_console.quotas.sums import reach
 from hbus_console.quotas.use_chart import use_chart
 from hbus_console.ui.timerange import TimeRange
 from tests.hbus_console.quotas.conftest import MakePolicy
@@ -114,7 +115,11 @@ def test_the_limit_of_a_chart_is_right_for_as_long_as_uses_are_kept() -> None:
     _made(7, 9)
 
     def limits() -> list[float]:
-        return next(each["values"] for each in use_chart(SYSTEM, span, row, None)["series"] if each["name"] == "limit")
+        return next(
+            each["values"]
+            for each in use_chart(SYSTEM, span, row, None, reach(SystemClock().now_ms()))["series"]
+            if each["name"] == "limit"
+        )
 
     drawn = limits()
     assert set(drawn) == {4.0, 6.0}
@@ -129,7 +134,7 @@ def test_a_trimmed_one_is_told_from_one_that_never_was(
     page, call = signed_in(Role.ADMIN), calling(Role.ADMIN)
     assert "reach back" not in page.get("/quotas/versions/").content.decode()
     _trim()
-    found = reach()
+    found = books_reach()
     assert found is not None
     assert (found.number, found.trimmed) == (5, True)
     assert "They reach back to version 5" in page.get("/quotas/versions/").content.decode()
@@ -175,6 +180,6 @@ def test_the_keeper_has_it_as_configured(settings: Settings) -> None:
     settings.HBUS_QUOTA_VERSION_DAYS = 45
     duty = next(each for each in all_duties() if each.name == "quota-book-retention")
     duty.tick()
-    found = reach()
+    found = books_reach()
     assert found is not None
     assert found.number == 5

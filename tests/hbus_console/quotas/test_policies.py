@@ -160,8 +160,8 @@ def test_all_goes_back_to_an_earlier_book_in_one_act(make_policy: MakePolicy) ->
     assert [_limit("globetrek"), _limit("anybody")] == [50, 2000]
     assert sorted(QuotaPolicy.objects.values_list("name", "version")) == [("everyone", 3), ("partner", 2)]
     entry = AuditEntry.objects.get(action="quota.roll_back")
-    assert entry.after["policies"]["late"] is None
-    assert entry.before["plans"] == {"globetrek": "gold"}
+    assert {"policy": "late", "settings": None} in entry.after["policies"]
+    assert entry.before["plans"] == [{"tenant": "globetrek", "plan": "gold"}]
     assert roll_back(SYSTEM, was, "again") == now
 
 

@@ -67,8 +67,8 @@ def test_five_thousand_rows_go_back_in_few_statements_and_a_small_entry(
     assert len(signed_in(Role.ADMIN).get(f"/audit/{entry.seq}/").content) < 120_000
     assert (entry.after["policies_changed"], entry.after["plans_changed"]) == (2_000, 3_000)
     assert entry.after["not_told_here"] == 5_000 - 2 * audited.MOST_TOLD
-    assert entry.after["policies"]["policy-00000"] == {"limit": 5}
-    assert entry.before["policies"]["policy-00000"] == {"limit": 77}
+    assert entry.after["policies"][0] == {"policy": "policy-00000", "settings": {"limit": 5}}
+    assert entry.before["policies"][0] == {"policy": "policy-00000", "settings": {"limit": 77}}
 
 
 def test_the_entry_proves_what_was_done(
@@ -95,7 +95,7 @@ def test_long_texts_are_cut_in_the_entry_and_said_to_be(make_policy: MakePolicy)
     make_policy("everyone", 2000)
     make_policy("late", 7, description="x" * 2_000)
     roll_back(SYSTEM, 1, "it was better")
-    told = _entry().before["policies"]["late"]["description"]
+    told = _entry().before["policies"][0]["settings"]["description"]
     assert told == "x" * audited.LONGEST + " … (2,000 characters)"
 
 
@@ -153,3 +153,43 @@ def test_one_that_stays_what_it_is_is_not_asked_whether_it_could_be_saved(make_p
     delete_policy(SYSTEM, "other", "other", "over")
     with pytest.raises(BadInput, match="other cannot be again"):
         roll_back(SYSTEM, 2, "it was better")
+
+
+def test_nobody_goes_back_over_what_was_changed_meanwhile(
+    make_policy: MakePolicy, signed_in: Callable[..., Client]
+) -> None:
+    """Found by a stranger: what another had made since the sheet was opened was undone without a word."""
+    page = signed_in(Role.ADMIN)
+    make_policy("everyone", 2000)
+    make_policy("everyone-else", 5)
+    html = page.get("/quotas/versions/1/").content.decode()
+    assert 'name="revision" value="2"' in html
+    make_policy("late", 7)
+    page.post("/quotas/versions/1/roll-back/", {"reason": "it went wrong", "revision": "2"})
+    assert QuotaPolicy.objects.count() == 3
+    page.post("/quotas/versions/1/roll-back/", {"reason": "it went wrong", "revision": "3"})
+    assert QuotaPolicy.objects.count() == 1
+
+
+def test_nor_restores_a_version_over_it(make_policy: MakePolicy, signed_in: Callable[..., Client]) -> None:
+    page = signed_in(Role.ADMIN)
+    make_policy("everyone", 2000)
+    change_policy(SYSTEM, "everyone", {"limit": 1_000}, "less")
+    assert 'name="revision" value="2"' in page.get("/quotas/policies/everyone/").content.decode()
+    change_policy(SYSTEM, "everyone", {"limit": 500}, "still less")
+    restore = "/quotas/policies/everyone/versions/1/restore/"
+    page.post(restore, {"reason": "as it was", "revision": "2"})
+    assert QuotaPolicy.objects.get().limit == 500
+    page.post(restore, {"reason": "as it was", "revision": "3"})
+    assert QuotaPolicy.objects.get().limit == 2000
+
+
+def test_names_that_sound_like_secrets_are_told_in_the_entry(make_policy: MakePolicy) -> None:
+    """Found by a stranger: what lay under such a name was kept as [redacted]."""
+    make_policy("everyone", 2000)
+    make_policy("token-budget", 7)
+    set_plan(SYSTEM, "secret-escapes", "gold", "it paid")
+    roll_back(SYSTEM, 1, "the sale went wrong")
+    entry = _entry()
+    assert "[redacted]" not in json.dumps([entry.before, entry.after])
+    assert entry.before["plans"] == [{"tenant": "secret-escapes", "plan": "gold"}]

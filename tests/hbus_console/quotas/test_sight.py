@@ -127,3 +127,60 @@ def test_nobody_wants_tokens_that_hbus_takes_itself_or_that_are_for_another_name
     assert call("get", "quota/limits?service=publish&resource=booking.created").status_code == 200
     assert call("get", "quota/limits?service=api&resource=GET+topics").status_code == 200
     assert _want(admin, "search", SECRET).json()["allocs"][0]["limited"]
+
+
+@pytest.mark.parametrize("resource", ["?anking.loans", "b[a]nking.loans", "[!b]*", "*.loans?x", "hotel*"])
+def test_what_no_name_in_the_scope_fits_is_not_met(resource: str) -> None:
+    """Found by a stranger: only the letters before the first sign were compared."""
+    met = meets(("booking.*",), {"service": "own", "resource": resource})
+    assert met is (resource == "*.loans?x")
+
+
+@pytest.mark.parametrize(
+    "resource", ["b?oking.*", "[b]ooking.x*", "*", "*.created", "book*", "booking.?", "b*g.*", "?*"]
+)
+def test_what_some_name_in_the_scope_fits_is_met(resource: str) -> None:
+    assert meets(("booking.*",), {"service": "own", "resource": resource})
+
+
+def test_what_a_policy_was_elsewhere_is_for_who_saw_it_then(
+    make_policy: MakePolicy, signed_in: Callable[..., Client], calling: Callable[..., Caller]
+) -> None:
+    """Found by a stranger: versions, pages and differences told of the namespace that a policy had come from."""
+    make_policy("moved", 7, service="own", resource=SECRET, tenant="swissbank")
+    change_policy(SYSTEM, "moved", {"resource": "booking.*", "tenant": "*", "limit": 9}, "it moved")
+    make_policy("other", 1, service="own", resource="booking.*")
+    call, client = calling(Role.VIEWER, "booking.*"), signed_in(Role.VIEWER, "booking.*")
+    told = [call("get", each).content for each in ("quota/policies/moved/versions", "quota/books/difference?older=1")]
+    told += [client.get(each).content for each in ("/quotas/policies/moved/", "/quotas/versions/2/")]
+    for each in told:
+        assert b"moved" in each or b"booking" in each
+        assert SECRET.encode() not in each
+        assert b"swissbank" not in each
+    assert SECRET in calling(Role.ADMIN)("get", "quota/policies/moved/versions").content.decode()
+
+
+def test_the_order_of_policies_tells_nobody_s_plan(make_policy: MakePolicy, signed_in: Callable[..., Client]) -> None:
+    """Found by a stranger: a tenant's policy stood beneath that of its plan, which was not to be seen."""
+    make_policy("q-book", 100, service="own", resource="booking.*")
+    make_policy("q-gold", 50, service="own", resource="booking.*", plan="goldx")
+    make_policy("q-late", 20, service="own", resource="booking.*", tenant="late")
+    set_plan(SYSTEM, "late", "goldx", "it paid")
+
+    def depths(client: Client) -> int:
+        return client.get("/quotas/?q=q-").content.decode().count("indent-2")
+
+    assert depths(signed_in(Role.ADMIN)) == 1
+    assert depths(signed_in(Role.VIEWER, "booking.*")) == 0
+
+
+def test_who_does_not_see_everything_is_not_told_that_nothing_is_there(
+    make_policy: MakePolicy, signed_in: Callable[..., Client]
+) -> None:
+    """Found by a stranger."""
+    make_policy("gold", 50, service="own", resource=SECRET, plan="gold")
+    set_plan(SYSTEM, "late", "gold", "it paid")
+    client = signed_in(Role.VIEWER, "booking.*")
+    assert "No setting:" not in client.get("/quotas/versions/2/").content.decode()
+    assert "Nothing that you may see." in client.get("/quotas/versions/2/").content.decode()
+    assert "it changes nothing for its tenants" not in client.get("/quotas/plans/?plan=gold").content.decode()
