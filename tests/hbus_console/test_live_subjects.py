@@ -73,6 +73,9 @@ TELLS: dict[str, set[str]] = {
     "quotas_tenantplan": {"quotas"},
     "quotas_quotanodereport": {"quota-uses"},
     "ledger_quota_use": {"quota-uses"},
+    # Booked, and trimmed, with the minutes.
+    "ledger_quota_use_rollup": {"quota-uses"},
+    "ledger_quota_use_trimmed": {"quota-uses"},
     # In the store.
     "leases of runs": {"job", "job:"},
     "nodes": {"nodes", "roles", "subscription:"},

@@ -180,12 +180,10 @@
       if (there.has(name)) node(row, there.get(name));
       else row.dataset.gone = "";
     }
-    const more = Number(fresh.dataset.count) - Number(old.dataset.count);
     const unseen = [...there.keys()].filter((name) => !here.has(name)).length;
     const gone = [...here.keys()].filter((name) => !there.has(name)).length;
-    const count = old.dataset.count ? Math.max(more, unseen) : unseen;
-    if (count > 0) counted(note(old, "The list is of {from}.", `${count}${unseen === there.size ? " or more" : ""} new`));
-    else if (gone || more) counted(note(old, "The list is of {from}.", "It has changed"));
+    if (unseen) counted(note(old, "The list is of {from}.", `${unseen}${unseen === there.size ? " or more" : ""} new`));
+    else if (gone) counted(note(old, "The list is of {from}.", "It has changed"));
     else {
       old.querySelector(":scope > .as-of")?.remove();
       // The same rows in their places: what stands around them, such as how many were looked at, follows too.
