@@ -15,9 +15,10 @@ from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 from engine.core.errors import BadInput
+from hbus_console.checks import MOST_NUMBER
 
-#: Lines of one policy, and the most tokens that any limit or burst says.
-MOST_OVERRIDES, MOST_AMOUNT = 50, 1e12
+#: Lines of one policy.
+MOST_OVERRIDES = 50
 _MOMENT = r"(\d{4}-\d{2}-\d{2}T\d{2}:\d{2})"
 _LINE = re.compile(rf"{_MOMENT}\.\.{_MOMENT}\s+(\d+(?:\.\d+)?)(?:\s+burst\s+(\d+(?:\.\d+)?))?(?:\s+(.*))?")
 _EXAMPLE = "For example 2026-11-27T00:00..2026-11-28T06:00 120 burst 400 black friday."
@@ -38,7 +39,7 @@ class Override:
         """Its burst, in place of a policy's of that ``limit`` and ``burst``."""
         if self.burst is not None:
             return self.burst
-        return min(MOST_AMOUNT, burst * self.limit / limit) if limit else burst
+        return min(MOST_NUMBER, burst * self.limit / limit) if limit else burst
 
     def holds(self, at_ms: int) -> bool:
         return self.from_ms <= at_ms < self.to_ms
@@ -83,8 +84,8 @@ def _read(line: str, zone: str) -> Override:
 
 def _amount(text: str) -> float:
     amount = float(text)
-    if amount > MOST_AMOUNT:
-        raise _refused(f"{text[:40]} is no limit.", f"Write {MOST_AMOUNT:,.0f} at most.")
+    if amount > MOST_NUMBER:
+        raise _refused(f"{text[:40]} is no limit.", f"Write {MOST_NUMBER:,} at most.")
     return amount
 
 

@@ -116,12 +116,9 @@ def difference_seen(who: Actor, found: Difference) -> Difference:
     """As much of what differs between two books."""
     scopes = visible_scopes(who, VIEW)
     everybody, mine = sees_tenants(who), (who.name, person_of(who.name))
+    met = {name: (_if_met(scopes, was), _if_met(scopes, now)) for name, (was, now) in found.policies.items()}
     return Difference(
-        {
-            name: both
-            for name, (was, now) in found.policies.items()
-            if any(both := (_if_met(scopes, was), _if_met(scopes, now)))
-        },
+        {name: both for name, both in met.items() if any(both)},
         {tenant: both for tenant, both in found.plans.items() if everybody or tenant in mine},
     )
 
@@ -139,28 +136,13 @@ def _overlap(scope: str, pattern: str) -> bool:
 
 
 def _may_go_on(begins: str, pattern: str) -> bool:
-    """Whether some name that begins so, and goes on, fits the pattern: each letter is tried on all places of the
-    pattern that may have been reached by then.
+    """Whether some name that begins so, and goes on, fits the pattern. Up to its first star each sign stands for one
+    letter; a star fits whatever comes, and of what is left of a pattern some name can be made.
     """
-    signs = [(each, each == "*") for each in _SIGN.findall(pattern)]
-    reached = {0}
-    for letter in begins:
-        reached = _past_stars(signs, reached)
-        reached = {
-            place if is_star else place + 1
-            for place in reached
-            if place < len(signs)
-            for sign, is_star in (signs[place],)
-            if is_star or fnmatchcase(letter, sign)
-        }
-    # Whatever is left of a pattern is fitted by something: of signs none fits nothing.
-    return any(place < len(signs) for place in reached)
-
-
-def _past_stars(signs: list[tuple[str, bool]], reached: set[int]) -> set[int]:
-    """A star fits nothing, too."""
-    found = set(reached)
-    for place, (_, is_star) in enumerate(signs):
-        if is_star and place in found:
-            found.add(place + 1)
-    return found
+    signs = _SIGN.findall(pattern)
+    for letter, sign in zip(begins, signs, strict=False):
+        if sign == "*":
+            return True
+        if not fnmatchcase(letter, sign):
+            return False
+    return len(signs) > len(begins)

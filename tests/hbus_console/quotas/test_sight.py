@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fnmatch import fnmatchcase
+from itertools import product
 from typing import Any
 
 import pytest
@@ -141,6 +143,16 @@ def test_what_no_name_in_the_scope_fits_is_not_met(resource: str) -> None:
 )
 def test_what_some_name_in_the_scope_fits_is_met(resource: str) -> None:
     assert meets(("booking.*",), {"service": "own", "resource": resource})
+
+
+def test_it_is_met_exactly_where_some_name_of_the_scope_fits() -> None:
+    """Each pattern of up to four signs beside all names of up to four letters: what is left of it fits in these."""
+    names = ["ab." + "".join(rest) for count in range(1, 5) for rest in product("ab.", repeat=count)] + ["ab"]
+    for count in range(1, 5):
+        for signs in product(["a", "b", ".", "*", "?", "[!a]"], repeat=count):
+            pattern = "".join(signs)
+            expected = any(fnmatchcase(name, pattern) for name in names)
+            assert meets(("ab.*",), {"service": "own", "resource": pattern}) is expected, pattern
 
 
 def test_what_a_policy_was_elsewhere_is_for_who_saw_it_then(
