@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django import template
-from django.template.base import FilterExpression, NodeList, Parser, Token, kwarg_re, token_kwargs
+from django.template.base import FilterExpression, NodeList, Parser, TextNode, Token, kwarg_re, token_kwargs
 from django.template.context import Context
 from django.template.engine import Engine
 from django.template.exceptions import TemplateSyntaxError
@@ -25,6 +25,8 @@ SENT = "send_"
 PARTS = ("text", "fields", "acts")
 #: The beginning of the first field that a person fills in.
 _FIRST_FIELD = re.compile(r"(<(?:select|textarea|input(?![^>]*\btype=\"hidden\"))\b)")
+#: The beginning of any field.
+_FIELD = re.compile(r"<(?:select|textarea|input)\b")
 #: What the field that asks why is called when nobody says, by whether it is required.
 _LABELS = {True: "Why (kept in the audit log)", False: "Why (optional, kept in the audit log)"}
 
@@ -162,6 +164,10 @@ def sheet(parser: Parser, token: Token) -> SheetNode:
         later = PARTS[PARTS.index(part) + 1 :]
         parts[part] = parser.parse((*later, "endsheet"))
         ended = parser.next_token().contents.split()[0]
+        if any(_FIELD.search(node.s) for node in parts["text"].get_nodes_by_type(TextNode)):
+            raise TemplateSyntaxError(
+                f"A field in what a sheet says is not sent: write it behind {{% fields %}}, or as {SENT}NAME."
+            )
         if ended == "endsheet":
             return SheetNode(args, options, parts)
         part = ended

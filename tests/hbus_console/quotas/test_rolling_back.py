@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from django.db import connection
+from django.http import HttpResponse
+from django.http.response import HttpResponseBase
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
@@ -32,6 +35,13 @@ pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
 
 def _entry() -> Any:
     return AuditEntry.objects.get(action="quota.roll_back")
+
+
+def _sent_by(answer: HttpResponseBase, action: str) -> dict[str, str]:
+    """What the form of that address sends beside what somebody types."""
+    assert isinstance(answer, HttpResponse)
+    (form,) = re.findall(rf'<form[^>]* action="{re.escape(action)}">(.*?)</form>', answer.content.decode(), re.DOTALL)
+    return dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', form))
 
 
 def _digest(answer: dict[str, Any]) -> str:
@@ -162,25 +172,28 @@ def test_nobody_goes_back_over_what_was_changed_meanwhile(
     page = signed_in(Role.ADMIN)
     make_policy("everyone", 2000)
     make_policy("everyone-else", 5)
-    html = page.get("/quotas/versions/1/").content.decode()
-    assert 'name="revision" value="2"' in html
+    back, shown = "/quotas/versions/1/roll-back/", "/quotas/versions/1/"
+    known = _sent_by(page.get(shown), back)
     make_policy("late", 7)
-    page.post("/quotas/versions/1/roll-back/", {"reason": "it went wrong", "revision": "2"})
+    page.post(back, {"reason": "it went wrong", **known})
     assert QuotaPolicy.objects.count() == 3
-    page.post("/quotas/versions/1/roll-back/", {"reason": "it went wrong", "revision": "3"})
+    page.post(back, {"reason": "it went wrong", **_sent_by(page.get(shown), back)})
     assert QuotaPolicy.objects.count() == 1
 
 
-def test_nor_restores_a_version_over_it(make_policy: MakePolicy, signed_in: Callable[..., Client]) -> None:
-    page = signed_in(Role.ADMIN)
+def test_nor_restores_a_version_over_it_or_ends_a_trial(
+    make_policy: MakePolicy, signed_in: Callable[..., Client]
+) -> None:
+    page, shown = signed_in(Role.ADMIN), "/quotas/policies/everyone/"
     make_policy("everyone", 2000)
-    change_policy(SYSTEM, "everyone", {"limit": 1_000}, "less")
-    assert 'name="revision" value="2"' in page.get("/quotas/policies/everyone/").content.decode()
-    change_policy(SYSTEM, "everyone", {"limit": 500}, "still less")
-    restore = "/quotas/policies/everyone/versions/1/restore/"
-    page.post(restore, {"reason": "as it was", "revision": "2"})
-    assert QuotaPolicy.objects.get().limit == 500
-    page.post(restore, {"reason": "as it was", "revision": "3"})
+    change_policy(SYSTEM, "everyone", {"canary_percent": 10, "canary_limit": 7, "canary_burst": 7}, "try less")
+    restore, promote = f"{shown}versions/1/restore/", f"{shown}promote/"
+    known = {each: _sent_by(page.get(shown), each) for each in (restore, promote)}
+    change_policy(SYSTEM, "everyone", {"limit": 500, "burst": 500}, "less")
+    for act in (restore, promote):
+        page.post(act, {"reason": "as it was", **known[act]})
+        assert QuotaPolicy.objects.get().limit == 500
+    page.post(restore, {"reason": "as it was", **_sent_by(page.get(shown), restore)})
     assert QuotaPolicy.objects.get().limit == 2000
 
 

@@ -93,6 +93,16 @@ def test_a_sheet_that_was_written_wrongly_fails_loudly(source: str) -> None:
         Template(source + "{% endsheet %}")
 
 
+@pytest.mark.parametrize(
+    "field", ['<input type="hidden" name="revision" value="2">', "{% if x %}<select></select>{% endif %}"]
+)
+def test_a_field_that_would_not_be_sent_is_refused(field: str) -> None:
+    """A guard stood in what a sheet says, which is outside of its form: it guarded nothing."""
+    with pytest.raises(TemplateSyntaxError, match="is not sent"):
+        Template(f'{{% sheet "x" title="X" verb="X" %}}{field}It ends.{{% endsheet %}}')
+    Template(f'{{% sheet "x" title="X" verb="X" %}}It ends.{{% fields %}}{field}{{% endsheet %}}')
+
+
 def test_a_form_asks_why_in_the_same_words_as_a_sheet() -> None:
     html = draw(
         '{% why "f-reason" value=said error=wrong placeholder="merged" %}', said='so "it" is', wrong="Too long."
