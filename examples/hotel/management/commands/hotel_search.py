@@ -63,7 +63,7 @@ def tell(outcome: searching.SearchOutcome, say: Callable[[str], object]) -> None
     for share in outcome.shares:
         say(
             f"  {share.partner:<11} plan {share.plan:<8} {share.searches:>6,} searches: {share.answered:>5,} answered"
-            f" (the policy allows {share.allowed:,.0f}), {share.refused:>5,} refused, the slowest after"
+            f" (the policy allows {share.allowed:,.0f}), {share.refused:>5,} refusals, the slowest after"
             f" {share.slowest_s * 1000:,.0f} ms{f', {share.given_up:,} given up' if share.given_up else ''}"
         )
     if not outcome.holds:
