@@ -164,7 +164,8 @@ def sheet(parser: Parser, token: Token) -> SheetNode:
         later = PARTS[PARTS.index(part) + 1 :]
         parts[part] = parser.parse((*later, "endsheet"))
         ended = parser.next_token().contents.split()[0]
-        if any(_FIELD.search(node.s) for node in parts["text"].get_nodes_by_type(TextNode)):
+        texts = parts["text"].get_nodes_by_type(TextNode)
+        if any(_FIELD.search(node.s) for node in texts if isinstance(node, TextNode)):
             raise TemplateSyntaxError(
                 f"A field in what a sheet says is not sent: write it behind {{% fields %}}, or as {SENT}NAME."
             )
