@@ -37,7 +37,7 @@ class SlotOnWall:
     #: What a change of the clocks made of it; empty on nearly all days.
     mark: str
     meant: str
-    in_us: int
+    at_ms: int
 
 
 def told_slot(slot: Slot, now_us: int) -> SlotOnWall:
@@ -50,7 +50,7 @@ def told_slot(slot: Slot, now_us: int) -> SlotOnWall:
         utc=slot.utc,
         mark=slot.mark,
         meant=MARKS.get(slot.mark, ""),
-        in_us=max(0, slot.at * 1_000_000 - now_us),
+        at_ms=slot.at * 1_000,
     )
 
 

@@ -49,6 +49,8 @@ TELLS: dict[str, set[str]] = {
     "jobs_logpiece": {"log:"},
     "jobs_pingaddress": {"job:"},
     "jobs_taglimit": {"tags"},
+    # Of when rates and dead letters are.
+    "ledger_cursor": {"subscription", "subscription:", "topic", "topic:"},
     "ledger_evidence": {"evidence"},
     "ledger_flowsample": {"subscription", "subscription:", "topic", "topic:"},
     "ledger_lagsample": {"subscription", "subscription:", "topic", "topic:"},
@@ -65,6 +67,14 @@ TELLS: dict[str, set[str]] = {
     "topics_subscription": {"audit", "subscription", "subscription:"},
     "topics_team": {"teams"},
     "topics_topic": {"audit", "topic", "topic:"},
+    "ledger_series": {"series"},
+    "ledger_series_days": {"series"},
+    "pipelines_archivedtopic": {"audit", "topic", "topic:"},
+    # Rows of both come with an audit, and never change.
+    "pipelines_auditedtopic": {"audits"},
+    "pipelines_busaudit": {"audits"},
+    # Written with the first commit, which marks the archive.
+    "pipelines_lakebegun": {"archive"},
     # Each act on one of them makes a book.
     "quotas_bookinforce": {"quotas"},
     "quotas_policyversion": {"quotas"},

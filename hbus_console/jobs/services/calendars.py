@@ -13,6 +13,7 @@ from hbus_console import checks
 from hbus_console.access.permissions import Actor, require
 from hbus_console.access.scopes import namespace_q
 from hbus_console.audit.already import already
+from hbus_console.audit.meanwhile import require_current
 from hbus_console.audit.services import record
 from hbus_console.faults import GatheredFaults
 from hbus_console.jobs.calendars import check_calendar, users_among, users_of
@@ -78,13 +79,14 @@ def change_calendar(
     """
     require(actor, JOB_CALENDAR)
     clean, reason = _checked(GatheredFaults(), lines, description, reason), reason.strip()
-    checks.revision(version, calendar(name).version, name)
+    row = calendar(name)
+    require_current(version, row.version, name, row.subject)
     ready = carried(_whole(users_of(name)), name, clean["lines"])
     with transaction.atomic():
         # As whoever changes a job locks the two.
         jobs = _locked_users(name)
         row = calendar(name, lock=True)
-        checks.revision(version, row.version, name)
+        require_current(version, row.version, name, row.subject)
         before = _settings(row)
         if before == clean:
             already(row.subject, "is as you sent it", reason=reason)

@@ -14,6 +14,7 @@ from engine.cron.slots.steps import RunState
 from hbus_console import checks
 from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.already import already
+from hbus_console.audit.meanwhile import require_current
 from hbus_console.audit.services import record
 from hbus_console.faults import GatheredFaults
 from hbus_console.jobs.calendars import lines_of
@@ -176,7 +177,7 @@ def change_job(
     for field in changes.keys() - set(SETTINGS.changeable):
         raise BadInput(f"A job has no setting {field!r} to change.", remedy="See the API's description.", field=field)
     row = job(name, lock=True)
-    checks.revision(version, row.version, name)
+    require_current(version, row.version, name, row.subject)
     return _change(actor, row, changes, Why("job.change", reason), now_s)
 
 

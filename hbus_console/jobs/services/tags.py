@@ -14,6 +14,7 @@ from hbus_console import checks
 from hbus_console.access.permissions import Actor, allows, require
 from hbus_console.access.scopes import namespace_q
 from hbus_console.audit.already import already
+from hbus_console.audit.meanwhile import require_current
 from hbus_console.audit.services import record
 from hbus_console.jobs.feature import JOB_LIMIT
 from hbus_console.jobs.models import JobRun, JobTag, TagLimit
@@ -57,7 +58,7 @@ def set_limit(actor: Actor, tag: str, most_at_once: int, reason: str, *, was: in
         stands = f"lets {most} runs run at the same time" if most else "has no limit"
         already(tag_subject(tag), stands, "job.limit", reason=reason)
         return most
-    checks.revision(was, before, f"The limit of {tag}")
+    require_current(was, before, f"The limit of {tag}", tag_subject(tag))
     TagLimit.objects.update_or_create(tag=tag, defaults={"most_at_once": most})
     changed = {"before": {"most_at_once": before}, "after": {"most_at_once": most}}
     record(actor, "job.limit", tag_subject(tag), reason=reason, **changed)

@@ -18,7 +18,7 @@ from hbus_console.access.web import actor, console_view
 from hbus_console.audit.feature import AUDIT_READ
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.subjects import about
-from hbus_console.audit.telling import tell
+from hbus_console.audit.telling import tell_all
 from hbus_console.audit.trail import visible
 from hbus_console.jobs.feature import JOB_DELETE, JOB_EDIT, JOB_PAUSE, JOB_RUN
 from hbus_console.jobs.following import followers_seen, read_after
@@ -94,7 +94,7 @@ def detail(request: HttpRequest, job: str) -> HttpResponse:
     }
     if context["may_audit"]:
         entries = visible(who).filter(about(row.subject)).order_by("-seq")
-        context["told"] = [tell(entry) for entry in entries[:ENTRIES]]
+        context["told"] = tell_all(entries[:ENTRIES])
     return render(request, "jobs/job.html", context)
 
 

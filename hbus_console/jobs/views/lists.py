@@ -161,7 +161,7 @@ def _line(row: JobRow, ran: Sequence[JobRun], today: WallDay) -> DayLine:
     said = f"{'the last ' if cut else ''}{formats.counted(len(ran), 'run')} today"
     failed = sum(tone_of_run(run.state) == "bad" for run in ran)
     said += f", {formats.num(failed)} failed" if failed else ""
-    said += f"; the next in {formats.duration(row.coming.in_us)}" if row.coming else ""
+    said += f"; the next at {row.coming.short}" if row.coming else ""
     cut_s = ran[-1].slot if cut else 0
     comes, often = _coming(row, today)
     return DayLine(row.job.name, ran, comes, today.span_s, cut_s, row.over, said, often=often)

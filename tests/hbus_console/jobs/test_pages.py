@@ -84,6 +84,15 @@ def test_the_list_says_how_each_job_stands(page: Client, job: Job) -> None:
     assert "no scheduling node: no slot is decided" in html
 
 
+@pytest.mark.parametrize("address", ["/jobs/", f"/jobs/{NAME}/"])
+def test_how_long_it_is_until_a_slot_counts_by_itself(page: Client, make_job: MakeJob, address: str) -> None:
+    """Nothing happens while it comes nearer, and so nothing would tell the page to be fetched again."""
+    make_job("http", "https://1.1.1.1/", schedule="*/5 * * * *")
+    shown = re.sub(r"<time [^>]*data-ago>[^<]*</time>", "COUNTS", html_of(page, address))
+    assert re.search(r"next [^<]*COUNTS" if NAME in address else r"<span title=[^>]*>.*COUNTS</span>", shown)
+    assert not re.search(r"\bin \d+ (m|s)\b", shown)
+
+
 def test_the_day_of_a_page_says_of_how_many_jobs_it_is(
     page: Client, make_job: MakeJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
