@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from engine.bus.bulk import Appended, Lane, PublishesInBulk
     from engine.bus.catalog import StaticCatalog, TopicCatalog, TopicPolicy
     from engine.bus.config import BusConfig
     from engine.bus.consumer import Consumer, ConsumerStatus, Left
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from engine.bus.errors import (
         GroupLost,
         IdempotencyConflict,
+        KeyOfAnotherLane,
         MalformedEnvelope,
         OwnerlessTopic,
         PublishFailed,
@@ -26,62 +28,84 @@ if TYPE_CHECKING:
         UnknownTopic,
         Unrecoverable,
     )
+    from engine.bus.fact_kinds import BUS_KINDS
     from engine.bus.handlers import registrations, subscription
-    from engine.bus.message import Message
+    from engine.bus.message import Message, check, decode, encode
     from engine.bus.options import PublishOptions
+    from engine.bus.partitions import Partitioned, partition_of
     from engine.bus.policy import RetryPolicy, SubscriptionPolicy
     from engine.bus.producer import BatchItem, Producer, Receipt
     from engine.bus.registry import open_transport
-    from engine.bus.transport import Priority
+    from engine.bus.rereading import Extent, Rereads, gone
+    from engine.bus.transport import Outgoing, Priority, Transport
 
 __all__ = [
+    "BUS_KINDS",
+    "Appended",
     "BatchItem",
     "BusConfig",
     "Consumer",
     "ConsumerStatus",
     "Context",
+    "Extent",
     "GroupLost",
     "IdempotencyConflict",
+    "KeyOfAnotherLane",
+    "Lane",
     "Left",
     "MalformedEnvelope",
     "Message",
+    "Outgoing",
     "OwnerlessTopic",
+    "Partitioned",
     "Priority",
     "Producer",
     "PublishFailed",
     "PublishOptions",
     "PublishRefused",
     "PublishUnknown",
+    "PublishesInBulk",
     "Receipt",
+    "Rereads",
     "RetryLater",
     "RetryPolicy",
     "StaticCatalog",
     "SubscriptionPolicy",
     "TopicCatalog",
     "TopicPolicy",
+    "Transport",
     "UnknownTopic",
     "Unrecoverable",
+    "check",
     "current",
+    "decode",
+    "encode",
+    "gone",
     "open_transport",
+    "partition_of",
     "registrations",
     "subscription",
 ]
 
 #: Where each lies, as the imports above have it.
 _HOMES = {
+    "bulk": "Appended Lane PublishesInBulk",
     "catalog": "StaticCatalog TopicCatalog TopicPolicy",
     "config": "BusConfig",
     "consumer": "Consumer ConsumerStatus Left",
     "context": "Context current",
-    "errors": "GroupLost IdempotencyConflict MalformedEnvelope OwnerlessTopic PublishFailed PublishRefused"
-    " PublishUnknown RetryLater UnknownTopic Unrecoverable",
+    "errors": "GroupLost IdempotencyConflict KeyOfAnotherLane MalformedEnvelope OwnerlessTopic PublishFailed"
+    " PublishRefused PublishUnknown RetryLater UnknownTopic Unrecoverable",
+    "fact_kinds": "BUS_KINDS",
     "handlers": "registrations subscription",
-    "message": "Message",
+    "message": "Message check decode encode",
     "options": "PublishOptions",
+    "partitions": "Partitioned partition_of",
     "policy": "RetryPolicy SubscriptionPolicy",
     "producer": "BatchItem Producer Receipt",
     "registry": "open_transport",
-    "transport": "Priority",
+    "rereading": "Extent Rereads gone",
+    "transport": "Outgoing Priority Transport",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 

@@ -15,6 +15,7 @@ from engine.core.clock import Clock
 from engine.core.error_text import words_of
 from engine.core.errors import Unavailable
 from engine.core.scripts import ScriptFolder
+from engine.core.store.answered import answered
 from engine.core.store.failures import AnswerLost
 
 #: How long a consumer that probes may be silent before another may, in milliseconds.
@@ -37,7 +38,7 @@ class Standing(msgspec.Struct, frozen=True):
     #: When an open one is probed; 0 while a person keeps it open.
     until_ms: int = 0
     now_ms: int = 0
-    #: How often it has opened in a row.
+    #: How often it has opened in a row, each time for longer.
     opens: int = 0
     since_ms: int = 0
     why: str = ""
@@ -51,7 +52,7 @@ class Standing(msgspec.Struct, frozen=True):
 
     @property
     def tried(self) -> int:
-        """How many messages were tried since it opened, and failed."""
+        """How many messages were tried since it opened, and failed, that had not failed before."""
         return max(0, self.opens - 1)
 
     @property
@@ -62,11 +63,14 @@ class Standing(msgspec.Struct, frozen=True):
 
 class Pauses(msgspec.Struct, frozen=True):
     """How long an opened breaker stays so: ``first_ms``, doubled each time it fails, at most ``longest_ms``; of that
-    the ``share`` (0 to 1), which is where the jitter goes."""
+    the ``share`` (0 to 1), which is where the jitter goes. Without ``grow`` it stays as long as it last was. In any
+    case for ``least_ms``, of which somebody said that it takes as long, and no longer than ``longest_ms``."""
 
     first_ms: int
     longest_ms: int
     share: float = 1.0
+    grow: bool = True
+    least_ms: int = 0
 
 
 #: For acts that open nothing.
@@ -96,7 +100,7 @@ class BreakerBoard(Protocol):
         ...
 
     def failed(self, topic: str, group: str, consumer: str, why: str, pauses: Pauses) -> Standing:
-        """The prober's message failed: open it again, for longer."""
+        """The prober's message failed: open it again, for longer if ``pauses`` grow."""
         ...
 
 
@@ -132,8 +136,9 @@ def after(now: Standing, act: str, *, consumer: str = "", why: str = "", pauses:
 def _opened(now: Standing, why: str, pauses: Pauses) -> Standing:
     # Its pauses begin small again once it has been closed for longer than the longest of them.
     rested = now.state == "closed" and now.now_ms - now.since_ms > pauses.longest_ms
-    opens = 0 if rested else now.opens
+    opens = 0 if rested else now.opens if pauses.grow else max(0, now.opens - 1)
     pause_ms = int(min(pauses.longest_ms, pauses.first_ms * 2 ** min(opens, 30)) * pauses.share)
+    pause_ms = max(pause_ms, min(pauses.least_ms, pauses.longest_ms))
     return msgspec.structs.replace(
         now, state="open", until_ms=now.now_ms + pause_ms, opens=opens + 1, why=why[:WHY_LIMIT], prober="", forced=False
     )
@@ -181,6 +186,14 @@ class RedisBreakers(_Board):
     def force_trial(self, topic: str, group: str) -> Standing:
         """A person lets one message be tried now: handled it closes an open breaker, failed it opens it again."""
         return self._do(topic, group, lambda now: after(now, "try"))
+
+    def forget(self, topic: str, group: str) -> None:
+        """It goes with its group: one of the same name that comes later has a closed one. Raises ``Unavailable``."""
+        try:
+            with answered():
+                self._client.delete(self._key(topic, group))
+        except redis.RedisError as error:
+            raise Unavailable(f"The store refused: {words_of(error)}.", remedy="It is tried again.") from error
 
     def states(self, subscriptions: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
         """Those that are not closed, by topic and group, in one round trip."""

@@ -249,11 +249,13 @@ def prepare_or_refuse(policy: TopicPolicy, message: Message, idempotency_key: st
     return prepare_stranger(policy, message, idempotency_key)
 
 
-def prepare_stranger(policy: TopicPolicy, message: Message, idempotency_key: str) -> Prepared | PublishRefused:
+def prepare_stranger(
+    policy: TopicPolicy, message: Message, idempotency_key: str, at_least_s: int = 0
+) -> Prepared | PublishRefused:
     """Likewise, under a key that needs no check: whatever else stands in ``message`` nobody here has written."""
     try:
         due_ms_of(message)
-        return prepare(policy, message, idempotency_key)
+        return prepare(policy, message, idempotency_key, at_least_s)
     except PublishRefused as error:
         return error
     except ValueError:

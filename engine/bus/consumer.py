@@ -8,12 +8,13 @@ from collections.abc import Sequence
 
 from engine.bus.breaker_board import BreakerBoard
 from engine.bus.consuming.attempts import Attempts
+from engine.bus.consuming.breaker import Breaker
 from engine.bus.consuming.dispatch import Dispatcher, FifoDispatcher
 from engine.bus.consuming.heartbeat import Heartbeat
 from engine.bus.consuming.hung import Hung
 from engine.bus.consuming.lanes import KeyedDispatcher
 from engine.bus.consuming.partition_assignment import PartitionAssignment
-from engine.bus.consuming.reader import Breaker, Reader
+from engine.bus.consuming.reader import Reader
 from engine.bus.consuming.recovery import Recovery
 from engine.bus.consuming.scope import ConsumerScope, RestartingThread
 from engine.bus.consuming.settler import Settler
@@ -79,7 +80,9 @@ class Consumer:
         if policy.ordering == "key":
             receiver = ordered = _ordered_receiver(transport, policy, name, seat_s)
             pass_on = policy.on_failed_head == "pass"
-            dispatcher = self._order_timer = KeyedDispatcher(clock, is_parked=ordered.is_parked, pass_on=pass_on)
+            dispatcher = self._order_timer = KeyedDispatcher(
+                clock, group=policy.group, is_parked=ordered.is_parked, pass_on=pass_on
+            )
         else:
             lease_ms = round(policy.lease_s * 1000)
             receiver = transport.receiver(policy.topic, policy.group, consumer=name, lease_ms=lease_ms)

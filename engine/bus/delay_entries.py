@@ -17,10 +17,15 @@ def place_of(topic: str, source: str, message_id: str) -> str:
 
 def topic_of(place: bytes) -> str:
     """Whose message waits there; empty for a bare id, under which a release kept it that did not know places."""
+    return name_of(place)[0]
+
+
+def name_of(place: bytes) -> tuple[str, str, str]:
+    """The topic, source and id of the message that waits there; of a bare id that alone."""
     try:
-        return _place.decode(place)[0]
+        return _place.decode(place)
     except msgspec.DecodeError:
-        return ""
+        return "", "", place.decode(errors="replace")
 
 
 class Due(msgspec.Struct, frozen=True, gc=False):

@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
-import logging
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from typing import NamedTuple
 
 import msgspec
 
 from engine.bus.at_carriers import AtCarriers
 from engine.bus.delay_entries import Due
+from engine.bus.delay_facts import fact_of
 from engine.bus.delays import BATCH, RedisDelays
-from engine.bus.errors import MalformedEnvelope, PublishFailed, PublishRefused, TopicReplaced
+from engine.bus.errors import MalformedEnvelope, PublishFailed, PublishRefused, TopicReplaced, UnknownTopic
 from engine.bus.message import Message, decode
 from engine.bus.producer import Producer
 from engine.bus.ways import Way
 from engine.core.errors import HbusError, OutcomeUnknown, Unavailable
 
-#: When a due message that the bus refused is tried again, in seconds.
-REFUSED_RETRY_S = 60.0
 #: When a topic of whose due messages the store took none, or may have taken some, has its next turn, in seconds.
 FAILED_RETRY_S = 1.0
 #: A tick hands control back after so many seconds, even with work left.
 TICK_S = 10.0
 
 _UNSURE = OutcomeUnknown("It was not answered.")
-
-_log = logging.getLogger(__name__)
 
 
 class _InTopic(NamedTuple):
@@ -106,10 +102,12 @@ class DelayMover:
         """Publish up to ``limit`` messages that have come due, and as many of each carrier that waited for their turn;
         return how many were moved on.
 
-        What the bus refuses is put back for a minute and logged; what was meant for a topic that was deleted since is
-        given up. What its store did not take is tried again in a second, before all that is due later in its topic, and
-        ``Unavailable`` is raised once all others have had their turn: here, or later where a store took long to fail.
-        While that hangs, what is due there is put aside, and others do not wait for it.
+        What the bus refuses is put back, told as ``due_refused``, and tried again after a minute, then after growing
+        pauses (:mod:`.delay_refusals`), until it is taken or cancelled. What was meant for a topic that was deleted
+        since is given up, and told as ``cancelled``. What its store did not take is tried again in a second, before
+        all that is due later in its topic, and ``Unavailable`` is raised once all others have had their turn: here, or
+        later where a store took long to fail. While that hangs, what is due there is put aside, and others do not wait
+        for it.
         """
         failed: list[BaseException] = []
         number = self._promote(limit, failed)
@@ -208,7 +206,7 @@ class DelayMover:
             # Here, and not on the carrier's thread: the rules of topics may have to be read from a database.
             way = self._producer().way(topic, meant=incarnation)
         except PublishRefused as error:
-            self._refuse(topic, [(item, error) for item in items])
+            self._refuse([(item, error) for item in items])
         except Unavailable as error:
             self._rest(topic)
             self._delays.set_aside(topic, items)
@@ -241,7 +239,7 @@ class DelayMover:
     def _settle(self, topic: str, answered: Sequence[tuple[Due, object]]) -> None:
         """Forget what was published in a topic and put the rest back."""
         self._delays.complete([item for item, answer in answered if not isinstance(answer, HbusError)])
-        self._refuse(topic, answered)
+        self._refuse(answered)
         failed = [(item, answer) for item, answer in answered if isinstance(answer, Unavailable)]
         self._delays.set_aside(topic, [item for item, answer in failed if _is_untouched(answer)])
         # It may be published: who cancels it is not told that it will not be.
@@ -251,17 +249,35 @@ class DelayMover:
             # Not sooner than the claims that are held have ended.
             self._rest(topic)
 
-    def _refuse(self, topic: str, answered: Sequence[tuple[Due, object]]) -> None:
-        """Put back what was refused."""
-        # What was meant for a topic that is gone went with it: no later try could find that topic.
-        self._delays.drop([item for item, answer in answered if isinstance(answer, TopicReplaced)])
-        refused = [(item, answer) for item, answer in answered if isinstance(answer, PublishRefused)]
-        for item, error in refused:
-            shown = item.place.decode(errors="replace")
-            _log.error("delayed message %s for %s is due but was refused: %s", shown, topic, error)
-        self._delays.postpone(
-            [item for item, error in refused if not isinstance(error, TopicReplaced)], REFUSED_RETRY_S
-        )
+    def _refuse(self, answered: Sequence[tuple[Due, object]]) -> None:
+        """Put back what was refused, give up what can be published nowhere any more, and tell of both."""
+        refused = {item.place: (item, answer) for item, answer in answered if isinstance(answer, PublishRefused)}
+        gone = self._gone(list(refused.values()))
+        self._delays.drop([item for item, _ in gone])
+        for item, _ in gone:
+            del refused[item.place]
+        news = self._delays.refusals.add([(item, error.what) for item, error in refused.values()])
+        now_ms = self._delays.clock.now_ms()
+        told = [fact_of("cancelled", item, now_ms, detail=why) for item, why in gone]
+        for item, next_ms, tries in news:
+            error = refused[item.place][1]
+            said = fact_of(
+                "due_refused", item, now_ms, error=error.what, detail=error.remedy, attempt=tries, due_ms=next_ms
+            )
+            told.append(said)
+        if told:
+            self._producer().tell(chain.from_iterable(told))
+
+    def _gone(self, refused: Sequence[tuple[Due, PublishRefused]]) -> list[tuple[Due, str]]:
+        """What was meant for a topic that is gone, which went with it: no later try could find that topic."""
+        found = [(item, error.what) for item, error in refused if isinstance(error, TopicReplaced)]
+        missed = [(item, error) for item, error in refused if isinstance(error, UnknownTopic) and item.incarnation]
+        stands = self._delays.refusals.at([item.place for item, _ in missed])
+        for (item, error), stand in zip(missed, stands, strict=True):
+            # Not at the first try: who asks may not have heard yet of a topic that was made just now.
+            if stand is not None and stand.why == error.what:
+                found.append((item, f"The topic {item.topic!r} that it was meant for was deleted."))
+        return found
 
     def _rest(self, topic: str) -> None:
         self._resting[topic] = self._delays.clock.now_ms() + round(FAILED_RETRY_S * 1000)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum, StrEnum, auto
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,7 @@ import redis
 from engine.bus.delay_answers import FORMER, not_kept, outcomes_of
 from engine.bus.delay_entries import DelayEntry, Due, is_former, place_of, topic_of, written
 from engine.bus.delay_entries import read as read_entry
+from engine.bus.delay_refusals import DelayRefusals
 from engine.bus.errors import MalformedEnvelope
 from engine.bus.message import decode, digest
 from engine.bus.replicas import replicated
@@ -23,7 +24,7 @@ from engine.bus.transport import Outcome, Status
 from engine.core.clock import Clock, SystemClock
 from engine.core.error_text import words_of
 from engine.core.errors import Unavailable
-from engine.core.scripts import ScriptFolder
+from engine.core.scripts import Arg, ScriptFolder
 from engine.core.store.answered import answered
 from engine.core.store.failures import AnswerLost
 
@@ -37,6 +38,8 @@ CLAIM_S = 30.0
 UNREADABLE_S = 60.0
 #: How long a cancellation is remembered for whoever misses the message, unless that is known sooner.
 CANCELLED_S = 90 * 86_400.0
+#: How many places are looked at in one question.
+_SCANNED = 2_000
 
 #: What ``taken.lua`` and ``cancel.lua`` answer where they found something under a bare id.
 _TAKEN_FORMER, _CANCEL_FORMER = 2, 3
@@ -96,6 +99,10 @@ class Cancelled(StrEnum):
     UNKNOWN = "unknown"
 
 
+#: By what ``cancel.lua`` answers.
+_ANSWERS = (Cancelled.UNKNOWN, Cancelled.CANCELLED, Cancelled.TOO_LATE)
+
+
 class Whereabouts(Enum):
     """What the delay path knows of a message."""
 
@@ -131,6 +138,8 @@ class RedisDelays:
         self._lanes = f"{self._base}:lanes"
         self._sent = f"{self._base}:sent"
         self._replicas = replicas
+        #: Of what was refused when it was due.
+        self.refusals = DelayRefusals(store, self._scripts, self._base, self._clock.now_ms)
 
     @property
     def clock(self) -> Clock:
@@ -160,7 +169,8 @@ class RedisDelays:
     def due(self, limit: int = BATCH) -> list[Due]:
         """Claim what is due, for :data:`CLAIM_S` seconds. Raises ``Unavailable``.
 
-        What is no entry of ours is put back for :data:`UNREADABLE_S`, and logged: it holds up none of the others.
+        What is no entry of ours comes with an empty body; at what is no place of ours either it is put back for
+        :data:`UNREADABLE_S`, and logged: it holds up none of the others.
         """
         now_ms = self._clock.now_ms()
         ends_ms = now_ms + round(CLAIM_S * 1000)
@@ -189,6 +199,10 @@ class RedisDelays:
             try:
                 kept = read_entry(entry)
             except msgspec.DecodeError as error:
+                if topic := topic_of(place):
+                    # As an envelope that nobody can read: it is refused, and told of by its place.
+                    claimed.append(Due(place, topic, b"", ends_ms=ends_ms))
+                    continue
                 _log.error("what waits at %r can be read by nobody: %s", place[:200], error)
                 unreadable.append(Due(place, "", b"", ends_ms=ends_ms))
             else:
@@ -203,12 +217,13 @@ class RedisDelays:
     def complete(self, items: Sequence[Due]) -> None:
         """Forget claimed messages that were published. Raises ``Unavailable``."""
         if items:
-            self._scripts.call("complete", [self._moving, self._entries, self._sent], _claims(items))
+            keys = [self._moving, self._entries, self._sent, *self.refusals.keys]
+            self._scripts.call("complete", keys, _claims(items))
 
     def drop(self, items: Sequence[Due]) -> None:
         """Give claimed messages up that will never be published. Raises ``Unavailable``."""
         if items:
-            keys = [self._moving, self._entries, self._cancelled, self._sent]
+            keys = [self._moving, self._entries, self._cancelled, self._sent, *self.refusals.keys]
             self._scripts.call("drop", keys, [self._clock.now_ms(), *_claims(items)])
 
     def postpone(self, items: Sequence[Due], seconds: float) -> None:
@@ -237,6 +252,27 @@ class RedisDelays:
         """The topics in whose lane something lies, that of the oldest first. Raises ``Unavailable``."""
         return [topic.decode() for topic in _asked(lambda: cast("list[bytes]", self._store.zrange(self._lanes, 0, -1)))]
 
+    def behind(self) -> dict[str, int]:
+        """The topics in whose lane something lies, and when the oldest there was due, in epoch milliseconds. Raises
+        ``Unavailable``."""
+        ask = partial(self._store.zrange, self._lanes, 0, -1, withscores=True)
+        return {topic.decode(): int(due_ms) for topic, due_ms in cast("list[tuple[bytes, float]]", _asked(ask))}
+
+    def places_in(self, topic: str) -> Iterator[bytes]:
+        """Where the messages of a topic wait that can be cancelled, without those that a release without places kept.
+        It reads through all that waits, whatever its topic: for what is done seldom. Raises ``Unavailable``."""
+        # What comes due meanwhile goes from here into the lane, and not back.
+        begins = place_of(topic, "", "").removesuffix('"",""]')
+        pattern = "".join(f"\\{each}" if each in "[]*?^\\-" else each for each in begins) + "*"
+        cursor = 0
+        while True:
+            ask = partial(self._store.zscan, self._waiting, cursor, pattern, _SCANNED)
+            cursor, found = cast("tuple[int, list[tuple[bytes, float]]]", _asked(ask))
+            yield from (place for place, _ in found if topic_of(place) == topic)
+            if not cursor:
+                break
+        yield from _asked(lambda: cast("list[bytes]", self._store.zrange(self._lane(topic), 0, -1)))
+
     def count(self) -> int:
         """How many messages wait. Raises ``Unavailable``."""
         return int(_asked(lambda: self._store.hlen(self._entries)))
@@ -264,7 +300,7 @@ class RedisDelays:
             _asked(lambda: self._store.zrem(self._cancelled, *(place_of(*name) for name in names)))
 
     def overdue(self) -> int:
-        """How many should have been published by now. Raises ``Unavailable``."""
+        """How many should have been published by now, without what was refused and rests. Raises ``Unavailable``."""
         now_ms = self._clock.now_ms()
 
         def ask() -> int:
@@ -291,7 +327,15 @@ class RedisDelays:
         if answer == _CANCEL_FORMER:
             self._adopt_ids([message_id])
             answer = self._cancel(topic, place, "")
-        return (Cancelled.UNKNOWN, Cancelled.CANCELLED, Cancelled.TOO_LATE)[answer]
+        return _ANSWERS[answer]
+
+    def cancel_at(self, topic: str, places: Sequence[bytes]) -> list[Cancelled]:
+        """The same for places of one topic that :meth:`places_in` gave, in one round trip. Raises ``Unavailable``; then
+        nobody knows which of them are cancelled."""
+        if not places:
+            return []
+        answers = self._scripts.call_each("cancel", [self._cancelling(topic, place, "") for place in places])
+        return [_ANSWERS[int(answer)] for answer in answers]
 
     def _schedule(self, topic: str, batch: Sequence[Delayed], *, look: bool) -> list[Outcome]:
         keys = [self._waiting, self._moving, self._entries, self._cancelled, self._lane(topic)]
@@ -338,9 +382,12 @@ class RedisDelays:
         return list(map(int, self._scripts.call("taken", [self._entries], args)))
 
     def _cancel(self, topic: str, place: str, former: str) -> int:
-        keys = [self._waiting, self._moving, self._entries, self._cancelled, self._lane(topic), self._sent]
-        args: list[str | int] = [place, former, self._clock.now_ms(), round(CANCELLED_S * 1000)]
-        return int(self._scripts.call("cancel", keys, args))
+        return int(self._scripts.call("cancel", *self._cancelling(topic, place, former)))
+
+    def _cancelling(self, topic: str, place: str | bytes, former: str) -> tuple[list[str], list[Arg]]:
+        """Keys and arguments of ``cancel.lua``."""
+        lies = [self._waiting, self._moving, self._entries, self._cancelled, self._lane(topic), self._sent]
+        return [*lies, *self.refusals.keys], [place, former, self._clock.now_ms(), round(CANCELLED_S * 1000)]
 
     def _adopt_ids(self, ids: Iterable[str]) -> None:
         """Give what lies under bare ids the places of its messages. Raises ``Unavailable``."""

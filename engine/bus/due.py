@@ -25,6 +25,10 @@ from engine.bus.publish_times import due_ms_of
 from engine.bus.receipts import Answer, Receipt, ReceiptStatus
 from engine.bus.transport import Outcome, Outgoing, Status, Transport
 
+#: How long the store knows at least what went under a key of ours: a mover that died between publishing and telling
+#: so may have no successor for a while. A key that a publisher chose means what it meant to them, for no longer.
+DUE_KNOWN_S = 86_400
+
 #: A message with the key that was claimed for it, or none.
 Due = tuple[Message, str]
 #: Makes each ready, or says why it may not go.
@@ -33,8 +37,10 @@ Making = Callable[[Sequence[Due]], Sequence[Prepared | PublishRefused]]
 
 def prepare_due(policy: TopicPolicy, message: Message, claimed_key: str = "") -> Prepared | PublishRefused:
     """``message`` ready to go, or why it may not go: it may be a stranger's."""
+    if claimed_key:
+        return prepare_stranger(policy, message, claimed_key)
     named = hashlib.blake2b(msgspec.json.encode((message.source, message.id)), digest_size=16)
-    return prepare_stranger(policy, message, claimed_key or DUE_KEYS + named.hexdigest())
+    return prepare_stranger(policy, message, DUE_KEYS + named.hexdigest(), DUE_KNOWN_S)
 
 
 def send_due(

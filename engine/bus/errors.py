@@ -43,6 +43,24 @@ class IdempotencyConflict(PublishRefused, Conflict):
     title = "Idempotency key used with another body"
 
 
+class KeyOfAnotherLane(PublishRefused, Conflict):
+    """Another lane of the same run has published messages of this ordering key: their order cannot be kept."""
+
+    title = "Ordering key in two lanes"
+
+    def __init__(self, key: str) -> None:
+        super().__init__(
+            f"Messages of the ordering key {key!r} come from two lanes of one run, and nobody can keep their order.",
+            remedy="Bring each key into one lane.",
+            field="partitionkey",
+        )
+        self.key = key
+
+    def __reduce__(self) -> tuple[type[KeyOfAnotherLane], tuple[str]]:
+        # By its key: who raises it may be another process than who tells of it.
+        return type(self), (self.key,)
+
+
 class PublishFailed(Unavailable):
     """The store refused or could not be reached before the message was sent: it was certainly not stored."""
 

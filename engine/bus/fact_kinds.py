@@ -101,6 +101,13 @@ KINDS = (
         books=Books.MESSAGE | Books.EVENT,
     ),
     BusKind(
+        "due_refused",
+        "a message whose time had come was refused; it is kept, and tried again until it is published or cancelled",
+        Tone.BAD,
+        _ERROR,
+        FactCounter("Messages that were refused when they were due; once for each reason.", _TOPIC),
+    ),
+    BusKind(
         "settled",
         "a handler finished and its delivery was acknowledged",
         Tone.OK,
@@ -295,7 +302,16 @@ KINDS = (
         _WARNING,
         FactCounter("Times that retention waited for a subscription.", _BOTH),
         calls_for_a_person="Retention of {namespace} waits for {name}",
+        over_with="retention_free",
         unnamed="a subscription",
+        books=Books.NOTICE,
+    ),
+    BusKind(
+        "retention_free",
+        "retention no longer waits for a subscription",
+        Tone.OK,
+        _INFO,
+        FactCounter("Times that retention no longer waited for a subscription.", _TOPIC),
         books=Books.NOTICE,
     ),
     BusKind(

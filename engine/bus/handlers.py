@@ -170,7 +170,9 @@ def _reader_for(kind: Any, name: str) -> Callable[[Message], Any]:
 
     def read(message: Message) -> Any:
         if message.data_base64 is not None:
-            raise Unrecoverable(f"the payload is {message.datacontenttype or 'bytes'}, not JSON")
+            if bytes(message.data):
+                raise Unrecoverable("the envelope has both data and data_base64, and nobody knows which is the payload")
+            raise Unrecoverable(f"the payload is bytes ({message.datacontenttype or 'of no type'}), not JSON in data")
         try:
             return decoder.decode(bytes(message.data) or b"null")
         except UNREADABLE as error:

@@ -118,11 +118,18 @@ class Message(
         return from_rfc3339(self.expirytime) if self.expirytime else None
 
 
+class Versioned(msgspec.Struct):
+    """An envelope, as far as it says which CloudEvents it follows. A :class:`Message` is read without that, too."""
+
+    specversion: str
+
+
 #: The member names of the wire form.
 KNOWN_ATTRIBUTES = frozenset(Message.__struct_encode_fields__) - {"_extensions"} | {"specversion"}
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(prepared(Message))
+_version_decoder = msgspec.json.Decoder(prepared(Versioned))
 _members = msgspec.json.Decoder(prepared(dict[str, msgspec.Raw]))
 
 
@@ -216,8 +223,12 @@ def digest(message: Message) -> str:
 
 
 def read(body: bytes) -> Message:
-    """Decode ``body`` and check it; see :func:`check`."""
+    """Decode ``body`` and check it; see :func:`check`. Unlike what lies in a store it must have a ``specversion``."""
     message = decode(body)
+    try:
+        _version_decoder.decode(body)
+    except msgspec.ValidationError as error:
+        raise _malformed(error) from error
     check(message)
     return message
 

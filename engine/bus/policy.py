@@ -22,7 +22,12 @@ MOST_BREAKER_FAILURES = 10_000
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """``max_attempts`` counts the first one; 1 means no retry. Each pause is drawn from half its tier to all of it."""
+    """``max_attempts`` counts the first one; 1 means no retry of what failed. Each pause is drawn from half its tier to
+    all of it.
+
+    An attempt whose consumer vanished counts, whether it was made or not. With 1 the message gets a second then, for
+    nobody knows whether it had its first: nothing else is tried more often than this.
+    """
 
     max_attempts: int = 5
     backoff_s: tuple[float, ...] = DEFAULT_BACKOFF_S
@@ -42,9 +47,10 @@ class RetryPolicy:
 class BreakerPolicy:
     """When failures look like an outage, and for how long nothing is delivered then.
 
-    It opens once ``failures`` different messages have failed within ``window_s`` and make up ``share`` of all that was
-    handled since the first of them; 0 failures: never. It stays open for ``open_s``, twice as long each time the
-    message tried afterwards fails, at most ``longest_open_s``.
+    It opens once ``failures`` different messages have failed within ``window_s``, each for the first time, and make up
+    ``share`` of all that was handled since the first of them; 0 failures: never. It stays open for ``open_s``, twice as
+    long each time the message tried afterwards fails, at most ``longest_open_s``; one that had failed before makes it
+    no longer.
     """
 
     failures: int = 20

@@ -12,12 +12,14 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Generic
 
+import msgspec
+
 from engine.bus.building import BatchItem, EnvelopeBuilder, Prepared, check_topic
 from engine.bus.catalog import TopicCatalog, TopicPolicy
 from engine.bus.chunking import CHUNK_BYTES, CHUNK_MESSAGES
 from engine.bus.delays import DelayPath
 from engine.bus.errors import ProducerClosed, PublishRefused
-from engine.bus.facts import BusFields
+from engine.bus.facts import BusFields, Fact, batches
 from engine.bus.message import Message, encode
 from engine.bus.options import NO_OPTIONS, PublishOptions
 from engine.bus.publish_times import due_ms_of
@@ -122,6 +124,12 @@ class Producer:
     def way(self, topic: str, *, meant: str = "") -> Way:
         """How to publish to a topic, which is the one ``meant``. Raises where :meth:`send` refuses all of a call."""
         return Way(self._policy(topic, meant), self._transport, self._send)
+
+    def tell(self, facts: Iterable[Fact]) -> None:
+        """Tell what became of messages that it publishes for somebody who kept them; of its node, like its own."""
+        told = batches(msgspec.structs.replace(fact, node=self._node) for fact in facts)
+        if told:
+            self._facts.emit(told)
 
     def close(self, drain_s: float = 5.0) -> None:
         """Refuse new publishes and wait up to ``drain_s`` seconds for running ones. Idempotent.

@@ -47,7 +47,7 @@ def answer_to(topic: str, outcome: Outcome, *, due_ms: int = 0) -> Answer:
     if outcome.status is Status.CONFLICT:
         if outcome.error == TAKEN:
             return IdempotencyConflict(
-                f"Message {outcome.message_id} was not kept: {outcome.error}.",
+                f"Message {outcome.message_id} was not kept: {outcome.error.removesuffix('.')}.",
                 remedy="Use a new id for a new event, or send what was sent first.",
                 field="id",
             )
@@ -58,10 +58,10 @@ def answer_to(topic: str, outcome: Outcome, *, due_ms: int = 0) -> Answer:
         )
     if outcome.status is Status.FAILED:
         return PublishFailed(
-            f"Message {outcome.message_id} was not stored: {outcome.error}.",
+            f"Message {outcome.message_id} was not stored: {outcome.error.removesuffix('.')}.",
             remedy=outcome.remedy or "Publish it again.",
         )
     return PublishUnknown(
-        f"Nobody knows whether message {outcome.message_id} was stored: {outcome.error}.",
+        f"Nobody knows whether message {outcome.message_id} was stored: {outcome.error.removesuffix('.')}.",
         remedy="Publish it again with the same idempotency key; it will not be stored twice.",
     )

@@ -273,7 +273,10 @@ class Admin(Protocol):
         ...
 
     def delete_topic(self, topic: str) -> None:
-        """Remove the topic with its groups, dead letters and messages."""
+        """Remove the topic with its messages and its groups, each as :meth:`delete_group` does.
+
+        Of a topic with partitions, take over what lies dead before: only the first one's letters are found afterwards.
+        """
         ...
 
     def create_group(self, topic: str, group: str, start: str = "beginning") -> bool:
@@ -285,7 +288,10 @@ class Admin(Protocol):
         ...
 
     def delete_group(self, topic: str, group: str) -> None:
-        """Remove the group with its dead letters; nothing happens when it is not there."""
+        """Remove the group; nothing happens when it is not there.
+
+        Nothing dies in it from then on. What lies dead stays, for :meth:`dead` and :meth:`forget_dead`.
+        """
         ...
 
     def groups(self, topic: str) -> list[str]: ...
@@ -310,7 +316,8 @@ class Admin(Protocol):
         ...
 
     def browse(self, topic: str, *, after: str = "", limit: int = 100, newest_first: bool = False) -> Page:
-        """Read without consuming. ``after`` is a position of an earlier page, or ``@<epoch ms>`` for a time.
+        """Read without consuming. ``after`` is a position of an earlier page, or ``@<epoch ms>`` for a time. A page is
+        shorter than ``limit`` where it would come to more than :data:`engine.bus.bounds.PAGE_BYTES`.
 
         With ``newest_first`` the page goes back from there; an instant includes itself in both directions. Raises
         ``BadInput`` for what is no position.
@@ -338,11 +345,13 @@ class Admin(Protocol):
         ...
 
     def dead(self, topic: str, group: str, limit: int = 100) -> list[DeadEntry]:
-        """The oldest dead letters, left in place."""
+        """The oldest dead letters, left in place, also of a group that is not there any more: as many as
+        :data:`engine.bus.bounds.DEAD_BYTES` has room for, and one that is larger alone. None is what there is no more
+        of."""
         ...
 
     def forget_dead(self, topic: str, group: str, entries: Sequence[str]) -> int:
-        """Drop dead letters that have found another home; returns how many were there."""
+        """Drop dead letters that have found another home; returns how many were there. Nothing else drops one."""
         ...
 
     def trim(self, topic: str, *, older_than_ms: int | None, keep_at_most: int | None) -> TrimReport:

@@ -10,8 +10,9 @@ from engine.bus.context import Context
 from engine.bus.errors import RetryLater, Unrecoverable
 from engine.bus.message import Message, encode
 from engine.core.clock import Clock, SystemClock, to_datetime
+from engine.core.error_text import words_of
 from engine.core.errors import BadInput
-from engine.core.http_client import timed_client
+from engine.core.http_client import UncallableAddress, timed_client
 from engine.core.http_told import told_failure, told_status
 from engine.core.redaction import shown_url
 from engine.core.signing import PASSING, SIGNATURE_HEADER, retry_after_s, sign
@@ -71,6 +72,8 @@ class WebhookHandler:
             # Streamed, so that the answer's body is never read.
             with self._client.stream("POST", self._url, content=body, headers=headers) as response:
                 self._judge(response)
+        except UncallableAddress as error:
+            raise Unrecoverable(f"{self._shown} is not called: {words_of(error)}") from None
         except httpx.HTTPError as error:
             raise WebhookFailed(f"{self._shown}: {told_failure(error)}") from None
 

@@ -68,6 +68,9 @@ class FactKind:
     #: ``{name}`` and ``{amount}`` in it. Empty when nobody is called, or when what it leads to (a dead letter, a parked
     #: key, an open breaker) stays on that list by itself until somebody has seen to it.
     calls_for_a_person: str = ""
+    #: The kind of the fact, of the same namespace, that says that this is over; what was told before it is not on that
+    #: list any more. Empty: it tells what happened, which does not end.
+    over_with: str = ""
     #: What ``{name}`` says of a subject that has none, for it is its namespace's own entry: ``a subscription``. Empty:
     #: what it is called, such as "the job close-of-day".
     unnamed: str = ""

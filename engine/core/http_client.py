@@ -26,6 +26,18 @@ Resolve = Callable[[str, int], list[str]]
 MOST_ANSWER = 256 * 1024
 
 
+class UncallableAddress(httpx.RequestError):
+    """The address names no host that could be called: another try would end the same."""
+
+
+def check_host(url: str) -> None:
+    """Raises ``ValueError`` or ``httpx.InvalidURL`` when the client or the system would refuse it at the call."""
+    address = httpx.URL(url)
+    # They know labels and literals, and the client reads labels back that begin with xn--.
+    _ = address.host
+    address.raw_host.decode("ascii").encode("idna")
+
+
 def resolve(host: str, port: int) -> list[str]:
     """The addresses of a host name; raises ``OSError`` when there are none, ``UnicodeError`` for what is no name."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
@@ -42,11 +54,20 @@ def timed_client(
     """A client whose every call ends within ``timeout_s`` and takes at most :data:`MOST_ANSWER`. Thread-safe.
 
     It connects only to what ``look_up`` gives, follows no redirect and uses no proxy. A call that takes too long raises
-    ``httpx.TimeoutException``, an answer that is too long ``httpx.RemoteProtocolError``; what ``look_up`` raises but
-    ``OSError`` and ``UnicodeError`` comes through as it is.
+    ``httpx.TimeoutException``, an answer that is too long ``httpx.RemoteProtocolError``, an address that names no host
+    :class:`UncallableAddress`; what ``look_up`` raises but ``OSError`` and ``UnicodeError`` comes through as it is.
     """
     transport = _TimedTransport(timeout_s, look_up, ssl_context or httpx.create_ssl_context(), clock or SystemClock())
-    return httpx.Client(transport=transport, timeout=timeout_s, follow_redirects=False, trust_env=False)
+    return _TimedClient(transport=transport, timeout=timeout_s, follow_redirects=False, trust_env=False)
+
+
+class _TimedClient(httpx.Client):
+    def build_request(self, *args: Any, **kwargs: Any) -> httpx.Request:
+        try:
+            return super().build_request(*args, **kwargs)
+        except (UnicodeError, httpx.InvalidURL) as error:
+            # Which was saved before it was checked.
+            raise UncallableAddress(f"the address names no host that can be called: {words_of(error)}") from error
 
 
 class LookUps:

@@ -54,6 +54,20 @@ def read_typed(text: str) -> Any:
     return read_json(text.encode(errors="surrogatepass"))
 
 
+def why_no_json(text: bytes, error: Exception) -> str:
+    """Why ``text`` could not be read, in a clause, where ``error`` was raised over it.
+
+    The reader calls half a surrogate pair an end too soon, and so it does a text of which nothing is there.
+    """
+    if not text.strip():
+        return "it is empty"
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return words_of(error)
+    return "a text in it holds half of a surrogate pair, which UTF-8 cannot say"
+
+
 def check_storable(value: Any) -> None:
     """Raises :class:`NotJson` with the place of what JSON does not have, or no database keeps: for what comes as Python
     values, out of YAML or a caller's hands."""

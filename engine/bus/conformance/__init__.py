@@ -25,6 +25,7 @@ pytest.register_assert_rewrite(*(f"{__name__}.{module.name}" for module in iter_
 from engine.bus.conformance.admin import AdminConformance  # noqa: E402
 from engine.bus.conformance.base import TransportTests  # noqa: E402
 from engine.bus.conformance.browsing import BrowsingConformance  # noqa: E402
+from engine.bus.conformance.bulk import BulkConformance  # noqa: E402
 from engine.bus.conformance.concurrency import ConcurrencyConformance  # noqa: E402
 from engine.bus.conformance.consuming import ConsumingConformance  # noqa: E402
 from engine.bus.conformance.deadletters import DeadLetterConformance  # noqa: E402
@@ -47,6 +48,7 @@ from engine.bus.conformance.partitions import PartitionConformance  # noqa: E402
 from engine.bus.conformance.payloads import PayloadConformance  # noqa: E402
 from engine.bus.conformance.priorities import PriorityConformance  # noqa: E402
 from engine.bus.conformance.publishing import PublishConformance  # noqa: E402
+from engine.bus.conformance.rereading import RereadingConformance  # noqa: E402
 from engine.bus.conformance.retention import RetentionConformance  # noqa: E402
 from engine.bus.conformance.retries import RetryConformance  # noqa: E402
 from engine.bus.conformance.seeking import SeekConformance  # noqa: E402
@@ -69,6 +71,8 @@ class TransportConformance(
     AdminConformance,
     BrowsingConformance,
     RetentionConformance,
+    RereadingConformance,
+    BulkConformance,
     PartitionConformance,
     ParkingConformance,
     ConsumingConformance,
@@ -106,6 +110,7 @@ __all__ = [
     "PayloadConformance",
     "PriorityConformance",
     "PublishConformance",
+    "RereadingConformance",
     "RetentionConformance",
     "RetryConformance",
     "SeekConformance",

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from engine.bus import bounds
 from engine.bus.conformance.base import TransportTests, Workbench, bodies, numbered
 from engine.bus.conformance.promises import needs
 from engine.bus.transport import Priority, Stored
@@ -63,6 +64,28 @@ class BrowsingConformance(TransportTests):
         (stored,) = bench.admin.browse(bench.topic).entries
 
         assert stored == Stored(outcome.position, bench.clock.now_ms(), b"x", Priority.HIGH)
+
+    @pytest.mark.parametrize("newest_first", [False, True])
+    def test_pages_of_large_messages_are_short_and_the_pages_together_hold_all(
+        self, bench: Workbench, monkeypatch: pytest.MonkeyPatch, newest_first: bool
+    ) -> None:
+        monkeypatch.setattr(bounds, "PAGE_BYTES", 750_000)
+        # Large ones among small ones, by which nobody could tell, and one that is larger than there is room for
+        weights = [10] * 40 + [300_000] * 5 + [10, 900_000, 10] + [10] * 40
+        bodies = [b"%02d" % number + b"x" * weight for number, weight in enumerate(weights)]
+        bench.publish(*bodies)
+
+        told: list[bytes] = []
+        after = ""
+        while True:
+            page = bench.admin.browse(bench.topic, after=after, limit=500, newest_first=newest_first)
+            told += [stored.body[:2] for stored in page.entries]
+            assert len(page.entries) == 1 or sum(len(each.body) for each in page.entries) <= bounds.PAGE_BYTES
+            after = page.next_position
+            if not after:
+                break
+
+        assert told == [body[:2] for body in (reversed(bodies) if newest_first else bodies)]
 
     def test_an_instant_leads_to_the_messages_of_that_time(
         self, bench: Workbench, pass_time: Callable[[float], None]

@@ -151,6 +151,20 @@ class PartitionConformance(OnPartitions):
         assert admin.dead(parts.topic, parts.group) == []
         assert admin.counts(parts.topic, parts.group)["dead"] == 1
 
+    def test_dead_letters_of_every_partition_outlive_their_group(self, parts: Partitions) -> None:
+        admin = parts.bench.admin
+        reader = parts.consumer("one")
+        reader.turn(sit=True)
+        parts.publish(b"m1", partition=1)
+        parts.publish(b"m3", partition=3)
+        for delivery in parts.bench.take(reader, 2):
+            assert bury(reader, delivery)
+        admin.delete_group(parts.topic, parts.group)
+        letters = admin.dead(parts.topic, parts.group)
+        assert sorted(letter.body for letter in letters) == [b"m1", b"m3"]
+        assert admin.forget_dead(parts.topic, parts.group, [letter.entry for letter in letters]) == 2
+        assert admin.dead(parts.topic, parts.group) == []
+
     def test_retention_looks_at_all_partitions_together(self, parts: Partitions, pass_time: PassTime) -> None:
         admin = parts.bench.admin
         admin.delete_group(parts.topic, parts.group)

@@ -67,12 +67,15 @@ class PayloadConformance(TransportTests):
 
         bench.expect(bench.take(bench.receiver(), len(mixed)), mixed)
 
-    def test_an_envelope_beyond_the_limit_is_refused_alone_and_says_the_limit(self, bench: Workbench) -> None:
+    def test_an_envelope_beyond_the_limit_is_refused_alone_by_its_limit_and_no_size(self, bench: Workbench) -> None:
         limit = bench.transport.capabilities.max_bytes
         batch = [bench.outgoing(b"before"), bench.outgoing(b"x" * (limit + 1)), bench.outgoing(b"after")]
 
         outcomes = bench.transport.publish(bench.topic, batch)
 
         assert [outcome.status for outcome in outcomes] == [Status.OK, Status.FAILED, Status.OK]
-        assert str(limit) in outcomes[1].error
+        told = outcomes[1].error.replace(",", "")
+        assert str(limit) in told
+        # Whoever reads it may not be told what is masked in it, and a size tells that apart.
+        assert str(limit + 1) not in told
         bench.expect(bench.drain(bench.receiver()), [b"before", b"after"])

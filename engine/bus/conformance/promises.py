@@ -56,6 +56,9 @@ PROMISES = {
     "K40": "An answer that was lost, of any verb, loses nothing, does nothing twice, and keeps each key's order",
     "K41": "A decision about a parked key ends the parking that it was made about, and no later one",
     "K42": "What goes back while a read is under way is not overtaken by what that read brings",
+    "K43": "A stretch of a log is the same however often it is read, and what retention took of it is counted",
+    "K44": "What is written in bulk is stored once, whoever tries again, and each key in its order",
+    "K45": "A dead letter outlives its group and its topic, until somebody has taken it over",
 }
 
 #: What a test may ask for, and how to see that a transport has it; else a field of :class:`Capabilities`.

@@ -9,9 +9,6 @@ from engine.bus.errors import Unrecoverable
 from engine.bus.transport import Settlement, Verdict
 from engine.core.errors import Unavailable
 
-#: Without order: how many attempts beyond the policy's last a message is given when its consumers died under it. A
-#: deployment or a crash is not its fault, but a message that kills every consumer must not go round for ever.
-LAPSES_FORGIVEN = 3
 #: Seconds until an attempt is announced again to a store that did not answer.
 AGAIN_S = 0.5
 
@@ -19,25 +16,26 @@ AGAIN_S = 0.5
 class Attempts:
     """Of one subscription. Thread-safe.
 
-    In order, what fails is tried again in the same process, and much is in hand that waits behind others. So there each
-    attempt after the first is announced to the store, which counts it whatever becomes of this process, and counts
-    nothing for what only waited. Then no message is tried more often than its policy says, but for one of a single
-    attempt: nobody knows whether that was made before a consumer vanished, so it gets a second.
+    No message is tried more often than its policy says, however its consumers die, but for one of a single attempt:
+    nobody knows whether that was made before a consumer vanished, so it gets a second.
+
+    Without order an attempt is counted when its consumer has vanished, whether the handler had begun or the message
+    only waited there. In order, what fails is tried again in the same process, and much is in hand that waits behind
+    others. So there each attempt after the first is announced to the store, which counts it whatever becomes of this
+    process, and counts nothing for what only waited but the first.
     """
 
     def __init__(self, scope: ConsumerScope, settler: Settler) -> None:
         self._scope = scope
         self._settler = settler
         self.ordered = scope.policy.ordering == "key"
-        most = scope.policy.retry.max_attempts
         #: The number of the last attempt that may be made.
-        self.last = max(2, most) if self.ordered else most + LAPSES_FORGIVEN
+        self.last = max(2, scope.policy.retry.max_attempts)
 
     def used_up(self, held: InFlight) -> Unrecoverable:
         """Why an attempt after the last is not made."""
-        if self.ordered:
-            return Unrecoverable(f"the consumer that made attempt {held.attempt - 1} vanished, and it was the last")
-        return Unrecoverable(f"every consumer that had it vanished; its lease ran out {len(held.history)} times")
+        made = "made" if self.ordered else "had it for"
+        return Unrecoverable(f"the consumer that {made} attempt {held.attempt - 1} vanished, and it was the last")
 
     def announce(self, held: InFlight) -> bool | None:
         """In order, have an attempt after the first counted before it is made. ``False`` when the lease is lost.

@@ -139,6 +139,10 @@ class Prefetch:
         # The heaviest read counts for a while: a burst of large messages must not meet a light mean.
         self._mean_bytes = max(size / messages, self._mean_bytes * (1 - WEIGHT))
 
+    def fitting(self) -> int:
+        """How many may be had in hand for a moment, whoever handles them."""
+        return max(1, int(MOST_BYTES / self._mean_bytes)) if self._mean_bytes else self.concurrency
+
     def limit(self) -> int:
         """How many unhandled deliveries to hold at most; one a thread until something was learnt."""
         if self._mean_s is None:
@@ -162,6 +166,10 @@ class Dispatcher(Protocol):
 
     def offer(self, batch: Sequence[InFlight]) -> Sequence[InFlight]:
         """Add what was read, in order; returns what must go back."""
+        ...
+
+    def firsts(self, batch: Sequence[InFlight]) -> Sequence[InFlight]:
+        """Which of what was read, in that order, may be offered though the others are refused afterwards."""
         ...
 
     def refuse(self, batch: Sequence[InFlight]) -> Sequence[InFlight]:
@@ -227,6 +235,9 @@ class FifoDispatcher:
 
     def begin_read(self, wait_s: float) -> bool:
         return True
+
+    def firsts(self, batch: Sequence[InFlight]) -> Sequence[InFlight]:
+        return batch
 
     def refuse(self, batch: Sequence[InFlight]) -> Sequence[InFlight]:
         return batch

@@ -24,7 +24,7 @@ BLOCKED_MOST, BLOCKED_BYTES = 2_000, 64 * 1024 * 1024
 
 class KeyedDispatcher:
     """Keeps the order of each key in its partition: one lane for it, and one delivery of a lane at a time. What has no
-    key has none.
+    key has none, nor has a copy for another subscription than the ``group``.
 
     A head that failed is tried again *here* after its backoff, while its lease is extended; the store counts each
     further attempt when it begins. With ``pass_on`` it goes back to the store instead, and the next of its key comes
@@ -37,8 +37,11 @@ class KeyedDispatcher:
     before it had that back, and the reader before this process. So does what is read of a parked key.
     """
 
-    def __init__(self, clock: Clock, *, is_parked: Callable[[int, str], bool], pass_on: bool = False) -> None:
+    def __init__(
+        self, clock: Clock, *, group: str, is_parked: Callable[[int, str], bool], pass_on: bool = False
+    ) -> None:
         self._clock = clock
+        self._group = group
         self._is_parked = is_parked
         self._pass_on = pass_on
         self._lock = threading.Lock()
@@ -76,7 +79,7 @@ class KeyedDispatcher:
     def offer(self, batch: Sequence[InFlight]) -> Sequence[InFlight]:
         by_lane: dict[Lane, list[InFlight]] = defaultdict(list)
         for held in batch:
-            held.key = key = _key_of(held)
+            held.key = key = self._key_of(held)
             if key:
                 held.lane = lane = (held.delivery.partition, key)
                 by_lane[lane].append(held)
@@ -98,9 +101,20 @@ class KeyedDispatcher:
                     self._go_on(lane, waiting)
         return aside
 
+    def firsts(self, batch: Sequence[InFlight]) -> Sequence[InFlight]:
+        seen: set[Lane | int] = set()
+        found = []
+        for held in batch:
+            key = self._key_of(held)
+            lane = (held.delivery.partition, key) if key else id(held)
+            if lane not in seen:
+                seen.add(lane)
+                found.append(held)
+        return found
+
     def refuse(self, batch: Sequence[InFlight]) -> Sequence[InFlight]:
         for held in batch:
-            if key := _key_of(held):
+            if key := self._key_of(held):
                 held.key, held.lane = key, (held.delivery.partition, key)
         with self._lock:
             for held in batch:
@@ -258,6 +272,18 @@ class KeyedDispatcher:
             self._returning[held.lane] += 1
             self._unsure.add(held.lane)
 
+    def _key_of(self, held: InFlight) -> str:
+        if held.message is None:
+            try:
+                held.message = decode(held.delivery.body)
+            except MalformedEnvelope:
+                # It dies in the worker, with its cause; without a key it holds nobody up.
+                return ""
+        if held.message.hbustarget not in ("", self._group):
+            # It is settled unhandled, and is neither to wait behind those of its key nor to be set aside with them.
+            return ""
+        return held.message.partitionkey
+
     def _all_back(self) -> bool:
         # What comes of a parked key goes back whenever it comes: nobody need wait for it.
         return all(self._is_parked(*lane) for lane in self._returning)
@@ -269,13 +295,3 @@ def _size(deliveries: Iterable[InFlight]) -> int:
 
 def _among(held: InFlight, partitions: Collection[int] | None) -> bool:
     return partitions is None or held.delivery.partition in partitions
-
-
-def _key_of(held: InFlight) -> str:
-    if held.message is None:
-        try:
-            held.message = decode(held.delivery.body)
-        except MalformedEnvelope:
-            # It dies in the worker, with its cause; without a key it holds nobody up.
-            return ""
-    return held.message.partitionkey

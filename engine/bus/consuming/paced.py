@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from typing import TypeVar
 
 from engine.bus.consuming.scope import ConsumerScope
-from engine.bus.transport import Delivery
 from engine.core.pacing import Pacing
 
 #: The longest that a reader waits before it asks again, in seconds: a stop ends it, and a limit may have been raised.
 LONGEST_S = 0.2
 #: The most that is asked for at once.
 MOST = 500
-_T = TypeVar("_T", bound=list[Delivery])
+_T = TypeVar("_T", bound=Sized)
 
 
 class PacedReads:

@@ -1,24 +1,22 @@
-"""Reading: the loop that leases deliveries, how many it may ask for, and the breaker that stops it."""
+"""Reading: the loop that leases deliveries, and how many it may ask for."""
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from engine.bus.breaker_board import WHY_LIMIT, BreakerBoard, LocalBoard, Pauses, Standing
+from engine.bus.consuming.breaker import Breaker
 from engine.bus.consuming.dispatch import InFlight, Prefetch
 from engine.bus.consuming.paced import PacedReads
+from engine.bus.consuming.probing import Probing, Taker
 from engine.bus.consuming.recovery import Recovery
 from engine.bus.consuming.scope import ConsumerScope
 from engine.bus.consuming.settler import Settler
-from engine.bus.errors import GroupLost, MalformedEnvelope, RetryLater, Unrecoverable
+from engine.bus.errors import GroupLost
 from engine.bus.optional import TellsVanished
 from engine.bus.partitions import PartitionedReceiver
 from engine.bus.transport import Delivery
-from engine.core.clock import jitter
-from engine.core.error_text import text_of
 from engine.core.errors import Unavailable
 from engine.core.pacing import Pacing
 
@@ -32,8 +30,6 @@ IDLE_S = 0.2
 CROWDED_WAIT_S = 0.05
 #: How many decisions may wait for the store before reading stops.
 UNSETTLED_MOST = 5_000
-#: Seconds between two looks at what other consumers of the subscription have found.
-LOOK_S = 1.0
 
 _log = logging.getLogger(__name__)
 
@@ -63,6 +59,7 @@ class Reader:
         self._backoff = scope.backoff()
         self._paced = None if pacing is None else PacedReads(scope, pacing)
         self.prefetch = Prefetch(scope.policy.concurrency)
+        self._probing = Probing(scope, self.prefetch, settler, read=self._read, offer=self._offer)
         self._resumed = threading.Event()
         self._resumed.set()
         self._pause_done = False
@@ -138,16 +135,22 @@ class Reader:
             return
         if self._paced is not None and not (room := self._paced.ask(room)):
             return
+        if not probing:
+            self._read(room, WAIT_S, self._offer, self._paced)
+        elif self._paced is None:
+            self._probing.one()
+        else:
+            self._paced.read(room, self._probing.one)
+
+    def _read(self, room: int, longest_s: float, take: Taker, paced: PacedReads | None = None) -> None:
+        """Read up to so many, and have them taken."""
         sent, losses = self._clock.monotonic(), self._scope.in_flight.losses
         crowded = self._dispatcher.crowded()
         if self._partitions is not None:
             # What waits behind a failed head of one partition must not hold up the others.
             self._partitions.rest(crowded)
-        receive, wait_s = self._scope.receiver.receive, CROWDED_WAIT_S if crowded else WAIT_S
-        if self._paced is None:
-            deliveries = receive(room, wait_s)
-        else:
-            deliveries = self._paced.read(room, lambda: receive(room, wait_s))
+        receive, wait_s = self._scope.receiver.receive, min(CROWDED_WAIT_S, longest_s) if crowded else longest_s
+        deliveries = receive(room, wait_s) if paced is None else paced.read(room, lambda: receive(room, wait_s))
         self.began = True
         if deliveries or self._partitions is None:
             # Of partitions that all rest nobody has asked: the turns of the assignment tell.
@@ -155,7 +158,7 @@ class Reader:
         self._tell_vanished()
         if deliveries:
             self.prefetch.weigh(len(deliveries), sum([len(delivery.body) for delivery in deliveries]))
-        self._accept(deliveries, sent, losses, probing)
+        self._accept(deliveries, sent, losses, take)
 
     def _tell_vanished(self) -> None:
         if self._vanishing is not None and (gone := self._vanishing.take_vanished()):
@@ -166,7 +169,7 @@ class Reader:
         """Whether one message may be read although the breaker is not closed."""
         return breaker.probes and not any(held.probe for held in self._scope.in_flight.everything())
 
-    def _accept(self, deliveries: list[Delivery], sent: float, losses: int, probing: bool) -> None:
+    def _accept(self, deliveries: list[Delivery], sent: float, losses: int, take: Taker) -> None:
         """Hand on what was read since ``sent``, when partitions had been lost so many times."""
         table = self._scope.in_flight
         # Nobody knows how much of a long time the leases have been running (this process may have been stopped
@@ -180,17 +183,14 @@ class Reader:
                 # What was leased of a partition before it was lost would be handled beside its next owner.
                 in_doubt = table.losses != losses
                 if not in_doubt:
-                    self._offer(table.take(deliveries, sent), probing)
+                    take(table.take(deliveries, sent))
                     return
 
-    def _offer(self, fresh: list[InFlight], probing: bool) -> None:
+    def _offer(self, fresh: Sequence[InFlight]) -> None:
         if not fresh:
             return
-        if probing:
-            for held in fresh:
-                held.probe = True
         # It may have opened while the read was on its way.
-        shut = self._breaker is not None and not self._breaker.closed and not probing
+        shut = self._breaker is not None and not self._breaker.closed and not fresh[0].probe
         if self._scope.stop.is_set() or self.paused or shut:
             self._settler.release(self._dispatcher.refuse(fresh))
         elif aside := self._dispatcher.offer(fresh):
@@ -242,138 +242,6 @@ class Reader:
         if room < _quarter(limit) or self._settler.waiting >= UNSETTLED_MOST:
             return 0
         return min(room, BATCH)
-
-
-class Breaker:
-    """One consumer's part in it. Workers tell what became of attempts; the reader asks what it may read.
-
-    It opens when ``failures`` different messages have failed within the window and make up the policy's share of what
-    was handled since the first of them: one poison message tried again and again does not open it, nor do failures
-    that are the message's own fault (:class:`Unrecoverable`, a malformed envelope) or that the handler asked for
-    (:class:`RetryLater`). Each consumer counts what it sees; what one finds holds for all.
-    """
-
-    def __init__(self, scope: ConsumerScope, settler: Settler, board: BreakerBoard | None) -> None:
-        self._scope = scope
-        self._settler = settler
-        self._policy = scope.policy.breaker
-        self._where = (scope.topic, scope.group)
-        self._clock = scope.clock
-        self._local = LocalBoard(scope.clock)
-        self._board = board or self._local
-        self._lock = threading.Lock()
-        #: (monotonic seconds, message id, handled well until then)
-        self._failed: deque[tuple[float, str, int]] = deque()
-        #: How many attempts ended well, or failed in a way that shows that the handler works. Counted by who runs the
-        #: handler, after each delivery; a lost update does no harm.
-        self.well = 0
-        self._looked = float("-inf")
-        self._alone = False
-        #: How it stood at the last look.
-        self.standing = Standing()
-
-    @property
-    def closed(self) -> bool:
-        """Whether deliveries flow."""
-        return self.standing.state == "closed"
-
-    @property
-    def probes(self) -> bool:
-        """Whether this consumer is the one that tries a message."""
-        return self.standing.state == "probing" and self.standing.prober == self._scope.name
-
-    def look(self) -> None:
-        """Learn what others found, and begin to probe when the pause is over. For the reader's thread, each turn."""
-        now = self._clock.monotonic()
-        if now - self._looked < LOOK_S:
-            return
-        self._looked = now
-        where = self._where
-        standing = self._ask(lambda board: board.look(*where))
-        if standing.probe_due or standing.state == "probing":
-            standing = self._ask(lambda board: board.probe(*where, self._scope.name))
-            self._note(standing, "breaker_probing", "")
-        else:
-            self._note(standing, "", "")
-
-    def worked(self, held: InFlight) -> None:
-        """The message that was let through to be tried was handled well, or failed by its own fault."""
-        if held.probe and self.probes:
-            self._note(self._ask(lambda board: board.passed(*self._where, self._scope.name)), "breaker_closed", "")
-
-    def failed(self, held: InFlight, error: BaseException) -> None:
-        """An attempt failed."""
-        if isinstance(error, Unrecoverable | MalformedEnvelope):
-            self.well += 1
-            self.worked(held)
-            return
-        if isinstance(error, RetryLater):
-            return
-        why = text_of(error, WHY_LIMIT)
-        where = self._where
-        if held.probe and self.probes:
-            standing = self._ask(lambda board: board.failed(*where, self._scope.name, why, self._pauses()))
-            self._note(standing, "breaker_opened", f"the message tried failed: {why}")
-            return
-        message_id = held.message.id if held.message else held.delivery.position
-        if self.closed and self._is_outage(message_id):
-            standing = self._ask(lambda board: board.trip(*where, self._scope.name, why, self._pauses()))
-            self._note(standing, "breaker_opened", why)
-
-    def _is_outage(self, message_id: str) -> bool:
-        policy, now = self._policy, self._clock.monotonic()
-        with self._lock:
-            failed = self._failed
-            failed.append((now, message_id, self.well))
-            while now - failed[0][0] > policy.window_s:
-                failed.popleft()
-            different = len({one for _, one, _ in failed})
-            if different < policy.failures:
-                return False
-            well = self.well - failed[0][2]
-            if different < policy.share * (different + well):
-                # Enough to decide on; what is older would only make each decision dearer.
-                while len(failed) > 4 * policy.failures:
-                    failed.popleft()
-                return False
-            failed.clear()
-            return True
-
-    def _pauses(self) -> Pauses:
-        policy = self._policy
-        return Pauses(round(policy.open_s * 1000), round(policy.longest_open_s * 1000), jitter(self._scope.rng))
-
-    def _ask(self, question: Callable[[BreakerBoard], Standing]) -> Standing:
-        """Ask the shared board; this process's own while that cannot be reached."""
-        try:
-            answer = question(self._board)
-        except Unavailable as error:
-            if not self._alone:
-                self._alone = True
-                _log.warning("breaker of %s goes on alone: %s", self._scope, error)
-            return question(self._local)
-        self._alone = False
-        return answer
-
-    def _note(self, standing: Standing, kind: str, detail: str) -> None:
-        before, self.standing = self.standing, standing
-        if standing.changed and kind:
-            self._say(kind, standing, detail)
-        if before.state == "closed" and standing.state != "closed":
-            self._settler.release(self._scope.dispatcher.withdraw())
-        elif before.state != "closed" and standing.state == "closed":
-            with self._lock:
-                self._failed.clear()
-
-    def _say(self, kind: str, standing: Standing, error: str) -> None:
-        pause_s = max(0, standing.until_ms - standing.now_ms) / 1000
-        details = {
-            "breaker_opened": f"nothing is delivered for {pause_s:.1f} s; opened {standing.opens} times in a row",
-            "breaker_probing": "one message is tried",
-            "breaker_closed": "the message tried was handled; deliveries flow again",
-        }
-        _log.warning("%s of %s: %s %s", kind, self._scope, details[kind], error)
-        self._scope.say(kind, error=error, detail=details[kind])
 
 
 def _quarter(limit: int) -> int:

@@ -81,15 +81,18 @@ class Settler:
         if self._asleep:
             self._wake.set()
 
-    def release(self, deliveries: Sequence[InFlight]) -> None:
-        """Hand back what nobody has begun; it is delivered again, and what it waited counts no attempt."""
+    def release(self, deliveries: Sequence[InFlight], *, told: bool = True) -> None:
+        """Hand back what nobody has begun; it is delivered again, and what it waited counts no attempt.
+
+        Of what was only looked at nothing is ``told``.
+        """
         now_ms = self._scope.clock.now_ms()
         for held in deliveries:
             if held.lost:
                 self.drop(held)
                 continue
             self.released += 1
-            self.add(Finished(held, "released", now_ms, verdict=Verdict.RELEASE))
+            self.add(Finished(held, "released" if told else "", now_ms, verdict=Verdict.RELEASE))
 
     def set_aside(self, deliveries: Sequence[InFlight]) -> None:
         """Send back what must not be handled now; the store parks it with its key, or puts it back in order."""

@@ -8,9 +8,10 @@ from collections.abc import Callable
 
 from engine.bus import context as contexts
 from engine.bus.consuming.attempts import Attempts
+from engine.bus.consuming.breaker import Breaker
 from engine.bus.consuming.dispatch import InFlight
 from engine.bus.consuming.hung import HUNG_S, Hung
-from engine.bus.consuming.reader import Breaker, Reader
+from engine.bus.consuming.reader import Reader
 from engine.bus.consuming.scope import ConsumerScope, RestartingThread
 from engine.bus.consuming.settler import Finished, Settler
 from engine.bus.context import Context
@@ -198,9 +199,8 @@ class Worker:
         if held.context is not None:
             held.context.lease_lost = True
         self.running = None
-        error = HandlerHung(
-            f"the handler did not return within {self._scope.policy.max_handler_s:g} s and was given up"
-        )
+        most_s = self._scope.policy.max_handler_s
+        error = HandlerHung(f"the handler did not return within {most_s:g} s and was given up")
         begun_ms, ran_us = self._clock.now_ms() - int(ran_s * 1e3), int(ran_s * 1e6)
         try:
             kept = self._failed(held, error, begun_ms, ran_us)
@@ -223,14 +223,16 @@ class Worker:
 
     def _failed(self, held: InFlight, error: BaseException, begun_ms: int, duration_us: int) -> bool:
         """An attempt of the handler failed: decide what becomes of it, and let the breaker know."""
-        kept = self._fail(held, error, begun_ms, duration_us)
-        # Last: it may withdraw what waits, this one included.
+        if self._breaker is None:
+            return self._fail(held, error, begun_ms, duration_us)
         self._tell_breaker(held, error)
+        kept = self._fail(held, error, begun_ms, duration_us)
+        # It may withdraw what waits, this one included.
+        self._breaker.decided()
         return kept
 
     def _tell_breaker(self, held: InFlight, error: BaseException | None) -> None:
-        if self._breaker is None:
-            return
+        assert self._breaker is not None
         try:
             if error is None:
                 self._breaker.worked(held)
@@ -260,14 +262,9 @@ class Worker:
             decision.fingerprint,
             decision.stack,
         )
-        _log.log(
-            logging.ERROR if decision.verdict is Verdict.DEAD else logging.WARNING,
-            "%s attempt %d of message %s failed: %s",
-            self._scope,
-            held.attempt,
-            held.message.id[: LONGEST["id"]] if held.message else held.delivery.position,
-            finished.error,
-        )
+        level = logging.ERROR if decision.verdict is Verdict.DEAD else logging.WARNING
+        name = held.message.id[: LONGEST["id"]] if held.message else held.delivery.position
+        _log.log(level, "%s attempt %d of message %s failed: %s", self._scope, held.attempt, name, finished.error)
         if decision.verdict is Verdict.DEAD and held.key and self._scope.policy.on_failed_head == "park":
             return self._park(held, finished)
         if decision.verdict is Verdict.RETRY:

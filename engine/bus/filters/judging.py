@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from engine.bus.filters.lexing import FilterError
+from engine.bus.filters.naming import written
 from engine.bus.filters.parsing import All, Compare, Exists, Literal, Node, Not, Path, Some, parse
 from engine.bus.message import Message
 from engine.core.clock import from_rfc3339
@@ -63,8 +64,9 @@ class MessageFilter:
         self.text = text.strip()
         tree = parse(text)
         self._judge = _compile(tree)
-        #: The payload fields it looks at, as dotted paths without places in arrays; ``""`` is the whole payload.
-        self.payload_fields: Sequence[str] = tuple(sorted(_fields(tree)))
+        #: The payload fields it looks at, as dotted paths without places in arrays, their names as
+        #: :func:`~engine.bus.filters.naming.written` says; an empty one is the whole payload.
+        self.payload_fields: Sequence[str] = tuple(sorted(fields_of(tree)))
 
     def matches(self, message: Message, hides: Hides | None = None) -> bool:
         """Whether the message is chosen. What it does not have matches nothing but ``not exists(…)``; a payload that
@@ -204,16 +206,16 @@ _SIGNS: dict[str, Callable[[Any, Any], bool]] = {
 }
 
 
-def _fields(node: Node) -> set[str]:
+def fields_of(node: Node) -> set[str]:
     if isinstance(node, Path):
-        names = [str(step) for step in node.steps[1:] if isinstance(step, str)]
+        names = [written(step) for step in node.steps[1:] if isinstance(step, str)]
         return {".".join(names)} if node.steps[0] == "payload" else set()
     if isinstance(node, Exists):
-        return _fields(node.path)
+        return fields_of(node.path)
     if isinstance(node, Not):
-        return _fields(node.node)
+        return fields_of(node.node)
     if isinstance(node, Compare):
-        return _fields(node.left) | _fields(node.right)
+        return fields_of(node.left) | fields_of(node.right)
     if isinstance(node, All | Some):
-        return set().union(*(_fields(each) for each in node.nodes))
+        return set().union(*(fields_of(each) for each in node.nodes))
     return set()

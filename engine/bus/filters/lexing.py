@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from engine.bus.filters.naming import QUOTED, unquoted
 from engine.core.errors import BadInput
 
 #: The longest filter, in characters.
 LONGEST = 2_000
 
 _WORD = re.compile(
-    r"""\s*(?:
-        (?P<string>"(?:[^"\\\x00-\x1f]|\\.)*"|'(?:[^'\\\x00-\x1f]|\\.)*')
+    rf"""\s*(?:
+        (?P<string>{QUOTED})
       | (?P<number>-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)
       | (?P<name>[A-Za-z_][A-Za-z0-9_$-]*)
       | (?P<sign>==|!=|<=|>=|<|>|\(|\)|\[|\]|,|\.)
@@ -66,10 +66,7 @@ def _value(kind: str, said: str, at: int) -> str | float | int | None:
         return int(said) if re.fullmatch(r"-?[0-9]+", said) else value
     if kind != "string":
         return None
-    if said[0] == "'":
-        # JSON knows one kind of quote.
-        said = '"' + said[1:-1].replace("\\'", "'").replace('"', '\\"') + '"'
     try:
-        return str(json.loads(said))
+        return unquoted(said)
     except ValueError as error:
         raise FilterError("The text has an escape that JSON does not know", at) from error

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
 
+import msgspec
 import pytest
 import redis
 
 from engine.bus.breaker_board import BreakerBoard, LocalBoard, Pauses, RedisBreakers, Standing
 from engine.bus.consumer import Consumer
-from engine.bus.errors import Unrecoverable
+from engine.bus.errors import RetryLater, Unrecoverable
 from engine.bus.policy import BreakerPolicy, RetryPolicy
 from engine.core.clock import ManualClock
 from engine.core.errors import BadInput, Unavailable
@@ -200,6 +201,55 @@ def test_a_person_lets_one_message_be_tried_at_once(
             standing = board.look(*WHERE)
             assert (standing.state, standing.forced, standing.opens) == ("open", False, 1)
             assert len(service.recorder.calls) == 1
+
+
+def test_nothing_else_is_tried_until_the_board_knows_what_became_of_the_one(
+    bus: Bus, clock: ManualClock, service: Service, redis_url: str, prefix: str
+) -> None:
+    tried: list[int] = []
+
+    class Slow(RedisBreakers):
+        def failed(self, *args: Any) -> Standing:
+            looks = iter(range(50))
+            until(lambda: next(looks) == 49 or len(service.recorder.calls) > 1, between=_tick(clock))
+            tried.append(len(service.recorder.calls))
+            return super().failed(*args)
+
+    for number in range(3):
+        bus.publish({"n": number})
+    with redis.Redis.from_url(redis_url) as client:
+        board = Slow(client, prefix, clock)
+        board.force_open(*WHERE, "the provider asked for silence")
+        consumer = bus.consumer(service.recorder, retry=PATIENT, breaker=THREE, breakers=board)
+        with running(consumer):
+            until(lambda: _open(consumer))
+            board.force_trial(*WHERE)
+            until(lambda: bool(bus.facts.of("breaker_opened")), between=_tick(clock))
+    assert tried == [1]
+
+
+def test_a_handler_that_asks_for_a_pause_opens_it_again_for_as_long(bus: Bus, clock: ManualClock) -> None:
+    def busy(message: Any, context: Any) -> None:
+        raise RetryLater(40, "come back later")
+
+    board = LocalBoard(clock)
+    board.trip(*WHERE, "c1", "the service is away", WHOLE)
+    for number in range(20):
+        bus.publish({"n": number})
+    recorder = Recorder(busy)
+    with running(bus.consumer(recorder, retry=PATIENT, breaker=THREE, breakers=board)):
+        until(lambda: bool(bus.facts.of("breaker_opened")), between=_tick(clock))
+        standing = board.look(*WHERE)
+        assert (standing.state, standing.opens) == ("open", 2)
+        assert standing.until_ms - standing.now_ms > 35_000
+        assert len(recorder.calls) == 1, "one message is tried, whatever its handler asks for"
+
+
+def test_no_pause_that_is_asked_for_is_longer_than_the_longest(clock: ManualClock) -> None:
+    board = LocalBoard(clock)
+    board.trip(*WHERE, "c1", "away", msgspec.structs.replace(WHOLE, least_ms=10**9))
+    standing = board.look(*WHERE)
+    assert standing.until_ms - standing.now_ms == WHOLE.longest_ms
 
 
 def test_it_goes_on_alone_while_the_board_is_away(bus: Bus, clock: ManualClock, service: Service) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from engine.bus import dead
+from engine.bus.consuming.breaker import Breaker
 from engine.bus.consuming.dispatch import FifoDispatcher
-from engine.bus.consuming.reader import Breaker
 from engine.bus.consuming.worker import Worker
 from engine.bus.dead import RetryDecider
 from engine.bus.errors import RetryLater, Unrecoverable
@@ -157,7 +157,7 @@ def test_a_defect_while_a_handler_is_given_up_lets_its_delivery_go(
 def test_a_breaker_that_breaks_changes_nothing_about_the_message(
     bus: Bus, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def defective(*args: Any) -> None:
+    def defective(*args: Any, **more: Any) -> None:
         raise RuntimeError("a defect")
 
     monkeypatch.setattr(Breaker, "failed", defective)

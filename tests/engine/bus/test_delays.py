@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -30,17 +30,8 @@ from tests.engine.bus.transports.proxy import Proxy
 
 
 @pytest.fixture
-def bus(clock: ManualClock, redis_url: str, prefix: str) -> Iterator[Bus]:
-    made = make_bus(BusConfig(url=redis_url, prefix=prefix), clock)
-    yield made
-    made.transport.close()
-
-
-@pytest.fixture
-def delays(clock: ManualClock, redis_url: str, prefix: str) -> Iterator[RedisDelays]:
-    client = redis.Redis.from_url(redis_url)
-    yield RedisDelays(client, prefix, clock=clock)
-    client.close()
+def bus(redis_bus: Bus) -> Bus:
+    return redis_bus
 
 
 @pytest.fixture
@@ -145,7 +136,7 @@ def test_what_the_store_does_not_take_is_tried_again(
 
 
 def test_what_the_bus_refuses_waits_holds_nobody_up_and_is_said(
-    bus: Bus, producer: Producer, delays: RedisDelays, clock: ManualClock, caplog: pytest.LogCaptureFixture
+    bus: Bus, producer: Producer, delays: RedisDelays, clock: ManualClock
 ) -> None:
     refused = producer.publish(TOPIC, {"n": 1}, PublishOptions(delay_s=5))
     clock.advance(5)
@@ -153,7 +144,8 @@ def test_what_the_bus_refuses_waits_holds_nobody_up_and_is_said(
         lambda _: bus.transport, StaticCatalog(), source="/s", facts=bus.facts, clock=clock, delays=delays
     )
     DelayMover(delays, lambda: orphaned).tick()
-    assert refused.message_id in caplog.text
+    (told,) = [fact for fact in bus.facts.seen if fact.kind == "due_refused"]
+    assert (told.message_id, told.error) == (refused.message_id, f"There is no topic {TOPIC!r}.")
     assert delays.count() == 1
     producer.publish(TOPIC, {"n": 2}, PublishOptions(delay_s=1))
     clock.advance(1)
@@ -165,7 +157,7 @@ def test_what_the_bus_refuses_waits_holds_nobody_up_and_is_said(
 
 
 def test_what_was_meant_for_a_topic_that_was_deleted_is_not_published_to_its_namesake(
-    bus: Bus, delays: RedisDelays, clock: ManualClock, caplog: pytest.LogCaptureFixture
+    bus: Bus, delays: RedisDelays, clock: ManualClock
 ) -> None:
     def producer_of(incarnation: str) -> Producer:
         policy = dataclasses.replace(bus.policy, incarnation=incarnation)
@@ -181,7 +173,9 @@ def test_what_was_meant_for_a_topic_that_was_deleted_is_not_published_to_its_nam
     assert DelayMover(delays, lambda: second).promote() == 4
     # What nobody knew the topic of is taken as meant for whatever has its name.
     assert sorted(there(bus)) == [1, 4]
-    assert "was deleted; the one of this name now is another" in caplog.text
+    told = [fact.detail for fact in bus.facts.seen if fact.kind == "cancelled"]
+    assert len(told) == 2
+    assert all("was deleted; the one of this name now is another" in each for each in told)
     # And it is given up, not tried again for ever.
     clock.advance(3_600)
     assert DelayMover(delays, lambda: second).promote() == 0
@@ -393,7 +387,9 @@ def test_what_is_no_entry_holds_up_nobody(
     assert (delays.count(), delays.overdue()) == (len(NO_ENTRIES), 0)
     clock.advance(60)
     assert delays.overdue() == len(NO_ENTRIES)
-    assert (delays.due(), delays.overdue()) == ([], 0)
+    # That at the place of a message is told as refused, by that place.
+    assert [(item.place, item.body) for item in delays.due()] == [(place_of(TOPIC, "/test", "good").encode(), b"")]
+    assert [(fact.kind, fact.message_id) for fact in bus.facts.seen if fact.error] == [("due_refused", "good")]
 
 
 def test_asking_whether_messages_are_kept_reads_none_of_them(own_store: StandaloneStore, clock: ManualClock) -> None:

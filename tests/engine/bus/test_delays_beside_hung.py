@@ -23,10 +23,10 @@ from engine.bus.transport import Transport
 from engine.core.clock import ManualClock
 from engine.core.errors import Unavailable
 from tests.engine.bus.kit import TOPIC, Bus
-from tests.engine.bus.test_delays import bus, delays, there
+from tests.engine.bus.test_delays import bus, there
 from tests.engine.bus.transports.proxy import Proxy
 
-__all__ = ["bus", "delays"]
+__all__ = ["bus"]
 
 HUNG = ("a.hung", "b.hung", "c.hung")
 

@@ -14,9 +14,9 @@ from engine.bus.options import PublishOptions
 from engine.bus.producer import Producer
 from engine.core.clock import ManualClock
 from tests.engine.bus.kit import TOPIC, Bus
-from tests.engine.bus.test_delays import bus, delays, producer, there
+from tests.engine.bus.test_delays import bus, producer, there
 
-__all__ = ["bus", "delays", "producer"]
+__all__ = ["bus", "producer"]
 
 
 def named(*ids: str) -> list[tuple[str, str, str]]:

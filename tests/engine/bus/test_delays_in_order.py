@@ -10,10 +10,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from engine.bus import at_carriers, delay_mover
+from engine.bus import at_carriers
 from engine.bus.catalog import StaticCatalog
 from engine.bus.conformance.running import until
 from engine.bus.delay_mover import FAILED_RETRY_S, DelayMover
+from engine.bus.delay_refusals import FIRST_PAUSE_S
 from engine.bus.delays import BATCH, CLAIM_S, Cancelled, RedisDelays
 from engine.bus.options import PublishOptions
 from engine.bus.producer import BatchItem, Producer, Receipt
@@ -21,9 +22,9 @@ from engine.bus.transport import Outcome, Outgoing, Status
 from engine.core.clock import ManualClock
 from engine.core.errors import Unavailable
 from tests.engine.bus.kit import TOPIC, Bus
-from tests.engine.bus.test_delays import bus, delays, elsewhere, producer, there
+from tests.engine.bus.test_delays import bus, elsewhere, producer, there
 
-__all__ = ["bus", "delays", "producer"]
+__all__ = ["bus", "producer"]
 
 
 class Slow:
@@ -191,7 +192,7 @@ def test_what_was_refused_is_tried_again_in_its_order(
     )
     mover = DelayMover(delays, lambda: nobody)
     mover.tick()
-    clock.advance(delay_mover.REFUSED_RETRY_S)
+    clock.advance(FIRST_PAUSE_S)
     DelayMover(delays, lambda: producer).tick()
     assert there(bus) == list(range(5))
 

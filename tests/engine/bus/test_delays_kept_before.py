@@ -14,9 +14,9 @@ from engine.bus.options import PublishOptions
 from engine.bus.producer import Producer
 from engine.core.clock import ManualClock
 from tests.engine.bus.kit import TOPIC, Bus
-from tests.engine.bus.test_delays import bus, delays, elsewhere, producer, there
+from tests.engine.bus.test_delays import bus, elsewhere, producer, there
 
-__all__ = ["bus", "delays", "producer"]
+__all__ = ["bus", "producer"]
 
 
 def kept_before(delays: RedisDelays, prefix: str, message: Message, due_ms: int, topic: str = TOPIC) -> None:

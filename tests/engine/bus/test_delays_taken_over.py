@@ -15,10 +15,10 @@ from engine.bus.producer import Producer
 from engine.bus.transport import Outcome, Outgoing, Status
 from engine.core.clock import ManualClock
 from tests.engine.bus.kit import TOPIC, Bus
-from tests.engine.bus.test_delays import bus, delays, elsewhere, producer, there
+from tests.engine.bus.test_delays import bus, elsewhere, producer, there
 from tests.engine.bus.test_delays_in_order import Slow, cancel, keep, ticked
 
-__all__ = ["bus", "delays", "producer"]
+__all__ = ["bus", "producer"]
 
 
 @pytest.mark.parametrize("lane", [True, False])

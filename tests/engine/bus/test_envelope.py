@@ -62,3 +62,11 @@ def test_two_payloads_are_refused() -> None:
     with pytest.raises(MalformedEnvelope) as refused:
         message.read(json.dumps({**GOOD, "data_base64": "AAA="}).encode())
     assert refused.value.field == "data"
+
+
+def test_one_without_a_version_is_refused_from_outside_and_read_out_of_a_store() -> None:
+    body = json.dumps({name: value for name, value in GOOD.items() if name != "specversion"}).encode()
+    with pytest.raises(MalformedEnvelope) as refused:
+        message.read(body)
+    assert refused.value.field == "specversion"
+    assert message.decode(body).json() == {"nights": 3}

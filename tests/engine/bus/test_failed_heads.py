@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from engine.bus import dead
 from engine.bus.conformance.ordering import Journal
+from engine.bus.options import PublishOptions
 from engine.bus.policy import RetryPolicy
 from engine.core.clock import ManualClock
 from tests.engine.bus.kit import GROUP, TOPIC, Bus, running, until
@@ -128,3 +130,16 @@ def test_a_seek_forgets_what_was_parked(any_bus: Bus, clock: ManualClock) -> Non
         bus.facts.wait_for("settled", 7)
     assert journal.by_key["a"] == [0, 1, 2]
     assert bus.transport.parked(TOPIC, GROUP) == []
+
+
+def test_a_copy_for_another_subscription_is_settled_behind_a_parked_key(any_bus: Bus, clock: ManualClock) -> None:
+    bus, journal = any_bus, Journal()
+    with running(bus.consumer(journal, ordering="key", on_failed_head="park", retry=TWICE)):
+        park_a(bus, clock, journal)
+        made = [bus.producer.prepare(TOPIC, {"n": n}, PublishOptions(key="a")) for n in (5, 6)]
+        bus.producer.send(TOPIC, [msgspec.structs.replace(each, hbustarget="billing") for each in made])
+        publish(bus, 7, key="b")
+        bus.facts.wait_for("settled", 3)
+        until(lambda: bus.transport.admin.lag(TOPIC, GROUP).unsettled == 3)
+        assert bus.transport.admin.lag(TOPIC, GROUP).parked == len(bus.facts.of("parked")) == 3
+    assert journal.by_key == {"b": [3, 4, 7]}

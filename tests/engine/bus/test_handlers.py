@@ -11,7 +11,7 @@ from engine.bus import handlers
 from engine.bus.context import Context
 from engine.bus.errors import Unrecoverable
 from engine.bus.handlers import adapt, find, registrations, subscription
-from engine.bus.message import Message
+from engine.bus.message import Message, decode
 from engine.core.errors import BadInput, ConfigurationError
 
 
@@ -136,6 +136,14 @@ def test_bytes_do_not_fit_a_typed_handler() -> None:
     binary = Message(id="1", source="/s", type="t", data_base64=b"x", datacontenttype="image/png")
     with pytest.raises(Unrecoverable, match="image/png"):
         given(handle, binary)
+
+
+def test_an_envelope_with_two_payloads_does_not_fit_and_says_so() -> None:
+    def handle(event: Booking) -> None: ...
+
+    both = decode(b'{"specversion":"1.0","id":"1","source":"/s","type":"t","data":{"n":1},"data_base64":"eA=="}')
+    with pytest.raises(Unrecoverable, match="both data and data_base64"):
+        given(handle, both)
 
 
 def test_a_registration_carries_policy_and_name() -> None:

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine.bus import dead
+from engine.bus import bounds, dead
 from engine.bus.context import Context
 from engine.bus.errors import MalformedEnvelope, Unrecoverable
 from engine.bus.filters.judging import compile_filter
@@ -103,6 +103,12 @@ def _judge(house: House, journal: Journal, *, ordered: bool, browses: bool) -> N
     assert all(_elsewhere(stored.body) for stored in unsaid)
     dead_ones = {letter.position for letter in buried}
     assert dead_ones >= {stored.position for stored in house.stored() if _unreadable(stored.body)}
+
+
+@pytest.fixture(autouse=True)
+def all_letters_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However much the hostile ones weigh."""
+    monkeypatch.setattr(bounds, "DEAD_BYTES", 1 << 30)
 
 
 def _told(house: House) -> bool:

@@ -12,7 +12,7 @@ from engine.bus.consuming.lanes import BLOCKED_MOST, LANE_AHEAD, KeyedDispatcher
 from engine.bus.message import Message, encode
 from engine.bus.transport import Delivery
 from engine.core.clock import ManualClock
-from tests.engine.bus.kit import PATIENCE_S
+from tests.engine.bus.kit import GROUP, PATIENCE_S
 
 
 class Lanes:
@@ -21,10 +21,10 @@ class Lanes:
     def __init__(self) -> None:
         self.aside: list[InFlight] = []
         self.parked: set[Lane] = set()
-        self.lanes = KeyedDispatcher(ManualClock(), is_parked=lambda *lane: lane in self.parked)
+        self.lanes = KeyedDispatcher(ManualClock(), group=GROUP, is_parked=lambda *lane: lane in self.parked)
 
-    def make(self, n: int, key: str = "a", partition: int = 0) -> InFlight:
-        body = encode(Message(id=str(n), source="/test", type="t", partitionkey=key))
+    def make(self, n: int, key: str = "a", partition: int = 0, target: str = "") -> InFlight:
+        body = encode(Message(id=str(n), source="/test", type="t", partitionkey=key, hbustarget=target))
         return InFlight(Delivery(f"r{n}", str(n), body, 1, partition=partition), 0.0, 1, ())
 
     def offer(self, *numbers: int, key: str = "a", partition: int = 0) -> list[InFlight]:
@@ -49,6 +49,16 @@ def test_one_of_a_key_at_a_time(bench: Lanes) -> None:
     assert bench.lanes.take() is one
     bench.lanes.done(one)
     assert bench.lanes.take() is two
+
+
+def test_a_copy_for_another_subscription_waits_for_nobody_and_is_set_aside_with_nobody(bench: Lanes) -> None:
+    (head,) = bench.offer(1)
+    other, mine = bench.make(2, target="billing"), bench.make(3, target=GROUP)
+    assert not bench.lanes.offer([other, mine])
+    assert (bench.lanes.take(), bench.lanes.take(), bench.lanes.blocked()) == (head, other, 1)
+    bench.parked.add((0, "b"))
+    other, mine = bench.make(4, "b", target="billing"), bench.make(5, "b", target=GROUP)
+    assert bench.lanes.offer([other, mine]) == [mine]
 
 
 def test_a_lane_runs_so_far_ahead_of_the_store_and_no_further(bench: Lanes) -> None:

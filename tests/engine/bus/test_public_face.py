@@ -12,7 +12,7 @@ import engine.bus
 
 
 def test_everything_named_is_there() -> None:
-    assert sorted(engine.bus.__all__) == engine.bus.__all__
+    assert len(set(engine.bus.__all__)) == len(engine.bus.__all__)
     assert all(hasattr(engine.bus, name) for name in engine.bus.__all__)
 
 
@@ -24,7 +24,7 @@ def test_type_checkers_and_programs_find_the_same() -> None:
         if isinstance(node, ast.ImportFrom) and str(node.module).startswith("engine.")
         for alias in node.names
     }
-    assert sorted(said) == engine.bus.__all__
+    assert sorted(said) == sorted(engine.bus.__all__)
     for name, module in said.items():
         assert getattr(engine.bus, name) is getattr(import_module(str(module)), name)
 

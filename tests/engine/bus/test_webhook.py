@@ -182,6 +182,14 @@ def test_an_absent_receiver_is_tried_again(partner: Partner) -> None:
     hook.close()
 
 
+def test_an_address_that_nobody_can_call_is_not_tried_again() -> None:
+    hook = WebhookHandler("http://xn--a/hook?key=s3cret", SECRET)
+    with pytest.raises(Unrecoverable, match="names no host that can be called") as raised:
+        call(hook)
+    assert "s3cret" not in str(raised.value)
+    hook.close()
+
+
 def test_neither_the_secret_nor_the_answers_body_shows_anywhere(hook: WebhookHandler, partner: Partner) -> None:
     texts = [repr(hook), str(hook)]
     for status in (500, 410, 302):

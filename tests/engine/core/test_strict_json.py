@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
+import msgspec
 import pytest
 
 from engine.bus.building import BatchItem, EnvelopeBuilder, Prepared
@@ -12,7 +13,7 @@ from engine.bus.catalog import TopicPolicy
 from engine.bus.errors import PublishRefused
 from engine.bus.filters.judging import compile_filter
 from engine.bus.message import Message
-from engine.core.strict_json import MOST_VALUES, NotJson, check_storable, read_json, read_typed
+from engine.core.strict_json import MOST_VALUES, NotJson, check_storable, read_json, read_typed, why_no_json
 from tests.engine.bus.hostile_payloads import FINE, HOSTILE, hostile_message
 
 BUILDER = EnvelopeBuilder(TopicPolicy("a", "team"), source="/test", now_ms=1_790_000_000_000)
@@ -116,3 +117,20 @@ def test_of_what_is_no_json_or_can_be_kept_nowhere_the_place_is_said(value: obje
 
 def test_all_that_json_has_may_be_kept() -> None:
     check_storable({"a": [1, 2.5, True, None, "é 🏨\n", 10**400, {"": ()}]})
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (b"", "it is empty"),
+        (b" ", "it is empty"),
+        (b'{"data":"\\ud800"}', "a text in it holds half of a surrogate pair, which UTF-8 cannot say"),
+        (b'{"data":', "Input data was truncated"),
+        (b'{"data":1', "Input data was truncated"),
+        (b"[" * 100_000, ""),
+    ],
+)
+def test_why_it_is_none_is_said_as_it_is(text: bytes, why: str) -> None:
+    with pytest.raises((msgspec.MsgspecError, RecursionError)) as failed:
+        msgspec.json.decode(text)
+    assert why in why_no_json(text, failed.value)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from engine.bus import bounds
 from engine.bus.optional import WhereItIs
 from engine.bus.partitions import together
 from engine.bus.transport import DeadEntry, Depth, Lag, Page, Stored, TrimReport
 from engine.bus.transports.memory.group import Group
 from engine.bus.transports.memory.log import PRIORITIES, Entry, TopicLog, number_of
 from engine.bus.transports.memory.store import MemoryStore
+from engine.core.room import fitting
 
 
 class MemoryAdmin:
@@ -32,7 +34,7 @@ class MemoryAdmin:
 
     def create_group(self, topic: str, group: str, start: str = "beginning") -> bool:
         with self._store.changed:
-            made = self._store.topics[topic].make_group(group, start)
+            made = self._store.topics[topic].make_group(group, start, self._store.graves[topic, group])
             self._store.changed.notify_all()
             return made
 
@@ -77,13 +79,14 @@ class MemoryAdmin:
         with self._store.changed:
             log = self._log(topic)
             if newest_first:
-                bounds = [log.backwards_bound(after, partition) for partition in range(log.partitions)]
-                found = [entry for entry in log.all() if entry.number < bounds[entry.partition][_rank(entry)]][::-1]
+                ends = [log.backwards_bound(after, partition) for partition in range(log.partitions)]
+                found = [entry for entry in log.all() if entry.number < ends[entry.partition][_rank(entry)]][::-1]
             else:
                 cursors = [log.cursors(after, partition) for partition in range(log.partitions)]
                 found = [entry for entry in log.all() if entry.number > cursors[entry.partition][_rank(entry)]]
         page = [entry.stored() for entry in found[:limit]]
-        return Page(page, page[-1].position if page and len(found) > limit else "")
+        page = page[: fitting((len(stored.body) for stored in page), bounds.PAGE_BYTES)]
+        return Page(page, page[-1].position if page and len(found) > len(page) else "")
 
     def read(self, topic: str, position: str) -> Stored | None:
         with self._store.changed:
@@ -109,13 +112,14 @@ class MemoryAdmin:
 
     def dead(self, topic: str, group: str, limit: int = 100) -> list[DeadEntry]:
         with self._store.changed:
-            letters = [letter for part in self._find(topic, group) for letter in part.dead.values()]
-            return sorted(letters, key=lambda letter: number_of(letter.entry))[:limit]
+            letters = [letter for grave in self._graves(topic, group) for letter in grave.values()]
+        oldest = sorted(letters, key=lambda letter: number_of(letter.entry))[:limit]
+        return oldest[: fitting((len(letter.body) + len(letter.record) for letter in oldest), bounds.DEAD_BYTES)]
 
     def forget_dead(self, topic: str, group: str, entries: Sequence[str]) -> int:
         with self._store.changed:
-            parts = self._find(topic, group)
-            return sum(1 for part in parts for entry in entries if part.dead.pop(entry, None) is not None)
+            graves = self._graves(topic, group)
+            return sum(1 for grave in graves for entry in entries if grave.pop(entry, None) is not None)
 
     def trim(self, topic: str, *, older_than_ms: int | None, keep_at_most: int | None) -> TrimReport:
         with self._store.changed:
@@ -154,9 +158,9 @@ class MemoryAdmin:
         found = self._store.topics.get(topic)
         return found.log if found else TopicLog()
 
-    def _find(self, topic: str, group: str) -> list[Group]:
-        found = self._store.topics.get(topic)
-        return found.groups.get(group, []) if found else []
+    def _graves(self, topic: str, group: str) -> list[dict[str, DeadEntry]]:
+        found = self._store.graves.get((topic, group))
+        return list(found.values()) if found else []
 
 
 def _rank(entry: Entry) -> int:

@@ -17,6 +17,9 @@ from engine.bus.transports.memory.log import PRIORITIES, Cursors, Entry, TopicLo
 _tokens = count(1)
 
 
+#: Names every dead letter, so that none gets the name of one that its group of before has left.
+_letters = count(1)
+
 #: When what is parked is due: never.
 NEVER_MS = 2**62
 
@@ -47,7 +50,7 @@ class PendingEntry(msgspec.Struct):
 class Group:
     """Not thread-safe: the transport's lock guards it."""
 
-    def __init__(self, log: TopicLog, start: str, partition: int = 0) -> None:
+    def __init__(self, log: TopicLog, start: str, dead: dict[str, DeadEntry], partition: int = 0) -> None:
         self.partition = partition
         self.paused = False
         #: Of the partition's owner; 0 before the first.
@@ -61,9 +64,8 @@ class Group:
         #: Key -> the numbers of its messages that were set aside.
         self.aside: dict[str, set[int]] = {}
         self.counts: Counter[str] = Counter()
-        self.dead: dict[str, DeadEntry] = {}
+        self.dead = dead
         self._log = log
-        self._letters = count(1)
         self.move(start)
 
     def move(self, position: str) -> None:
@@ -288,7 +290,7 @@ class Group:
 
     def _bury(self, held: PendingEntry, record: bytes) -> None:
         del self._held[held.entry.number]
-        letter = position_of(next(self._letters)) + suffix_of(self.partition)
+        letter = position_of(next(_letters)) + suffix_of(self.partition)
         self.dead[letter] = DeadEntry(letter, held.entry.position, held.entry.body, record)
         self.counts["dead"] += 1
 

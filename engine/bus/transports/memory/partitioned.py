@@ -38,9 +38,10 @@ class MemoryPartitions:
                     field="partitions",
                 )
             found.log.split(partitions)
-            for parts in found.groups.values():
+            for group, parts in found.groups.items():
                 for partition in range(found.partitions, partitions):
-                    parts.append(Group(found.log, "beginning", partition))
+                    grave = self._store.graves[topic, group][partition]
+                    parts.append(Group(found.log, "beginning", grave, partition))
                     parts[-1].paused = parts[0].paused
             found.partitions = partitions
 

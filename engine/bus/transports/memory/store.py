@@ -6,12 +6,17 @@ import threading
 from collections import defaultdict
 
 from engine.bus.errors import GroupLost
+from engine.bus.transport import DeadEntry
 from engine.bus.transports.memory.group import Group
 from engine.bus.transports.memory.log import TopicLog
 from engine.core.clock import Clock, SystemClock
 
 #: How often a waiting receiver looks at an injected clock, in seconds of real time.
 INJECTED_POLL_S = 0.005
+
+
+#: Dead letters of a group by partition and entry.
+Graves = defaultdict[int, dict[str, DeadEntry]]
 
 
 class Seats:
@@ -33,12 +38,12 @@ class MemoryTopic:
         self.groups: dict[str, list[Group]] = {}
         self.seats: defaultdict[str, Seats] = defaultdict(Seats)
 
-    def make_group(self, name: str, start: str) -> bool:
+    def make_group(self, name: str, start: str, graves: Graves) -> bool:
         """Make the parts of a group that are not there; whether there were any."""
         self.log.split(self.partitions)
         parts = self.groups.setdefault(name, [])
         missing = range(len(parts), self.partitions)
-        parts += [Group(self.log, start, partition) for partition in missing]
+        parts += [Group(self.log, start, graves[partition], partition) for partition in missing]
         return bool(missing)
 
 
@@ -50,6 +55,8 @@ class MemoryStore:
         self.changed = threading.Condition()
         #: By name; made by being asked for.
         self.topics: defaultdict[str, MemoryTopic] = defaultdict(MemoryTopic)
+        #: By topic and group, which they outlive.
+        self.graves: defaultdict[tuple[str, str], Graves] = defaultdict(lambda: defaultdict(dict))
 
     def group(self, topic: str, group: str) -> list[Group]:
         """Its parts, by partition; raises :class:`GroupLost` when it is not there."""

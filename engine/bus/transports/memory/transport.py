@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+from engine.bus.bounds import too_large
 from engine.bus.config import BusConfig
 from engine.bus.errors import GroupLost
 from engine.bus.transport import (
@@ -147,8 +148,7 @@ class MemoryReceiver:
 
 
 def _too_large(message: Outgoing) -> Outcome:
-    error = f"The envelope has {len(message.body)} bytes, and {CAPABILITIES.max_bytes} is the limit."
-    return Outcome(Status.FAILED, message.message_id, error=error)
+    return Outcome(Status.FAILED, message.message_id, error=too_large(CAPABILITIES.max_bytes))
 
 
 def open_transport(config: BusConfig, clock: Clock | None = None) -> Transport:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from engine.bus import bounds
 from engine.bus.dead_entries import dead_entry
 from engine.bus.many_groups import GroupName
 from engine.bus.not_browsable import NotBrowsable, no_history
@@ -43,8 +44,7 @@ class NsqAdmin(NotBrowsable):
         names = self._topic(topic)
         groups = self.groups(topic)
         for group in groups:
-            # The state goes first: from then on no receiver leases anything more.
-            self._side_store.command("DEL", *names.group(group).own)
+            self._side_store.run("delete_group", names.group(group).delete, ())
         self._everywhere(lambda node: node.remove(names.nsq))
         self._side_store.command("DEL", names.stats, names.pace, names.groups, names.copies, names.cursors)
         cursor: Any = b"0"
@@ -76,7 +76,8 @@ class NsqAdmin(NotBrowsable):
 
     def delete_group(self, topic: str, group: str) -> None:
         names = self._group(topic, group)
-        self._side_store.command("DEL", *names.own)
+        # First: from then on no receiver leases anything more.
+        self._side_store.run("delete_group", names.delete, ())
         self._side_store.command("SREM", names.topic.groups, group)
         self._side_store.command("HDEL", names.topic.cursors, group)
         self._everywhere(lambda node: node.remove(names.topic.nsq, names.channel))
@@ -163,13 +164,14 @@ class NsqAdmin(NotBrowsable):
         self._set_paused(self._group(topic, group), group, False)
 
     def dead(self, topic: str, group: str, limit: int = 100) -> list[DeadEntry]:
-        found = self._side_store.command("XRANGE", self._group(topic, group).dead, "-", "+", "COUNT", limit)
-        return [dead_entry(entry_id.decode(), flat, is_position=is_id) for entry_id, flat in found]
+        found = self._side_store.oldest(self._group(topic, group).dead, limit=limit, room=bounds.DEAD_BYTES)
+        return [dead_entry(each.id, each.flat, is_position=is_id) for each in found]
 
     def forget_dead(self, topic: str, group: str, entries: Sequence[str]) -> int:
         if not entries:
             return 0
-        return int(self._side_store.command("XDEL", self._group(topic, group).dead, *entries))
+        names = self._group(topic, group)
+        return self._side_store.forget(names.dead, names.state, entries)
 
     def with_dead(self, groups: Sequence[GroupName]) -> list[GroupName]:
         """See :class:`engine.bus.many_groups.FindsDead`. Where groups stand is for nsqd to tell, one by one."""

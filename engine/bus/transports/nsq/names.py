@@ -126,7 +126,7 @@ class GroupNames:
         self.sweep = (
             self.state, held, kept, bodies, tries, stale, done, again, topic.copies, topic.cursors, topic.groups
         )  # fmt: skip
-        #: Everything about messages that are not settled.
+        #: Everything about messages that are not settled: what a group's moving to the end removes.
         self.working = (held, kept, bodies, tries, stale, twice, done, again)
-        #: What a group's leaving removes, and what its moving to the end does.
-        self.own = (self.state, *self.working, dead, self.turn)
+        #: What a group's leaving removes: behind the dead letters, which stay while there are any.
+        self.delete = (dead, self.state, *self.working, self.turn)

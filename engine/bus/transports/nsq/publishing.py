@@ -8,6 +8,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
 
+from engine.bus.bounds import too_large
 from engine.bus.chunking import CHUNK_MESSAGES, chunked
 from engine.bus.transport import Outcome, Outgoing, Status
 from engine.bus.transports.nsq.copies import CopiedCall, Copies, nothing_done, packed
@@ -141,7 +142,7 @@ class Publishing:
         size = len(each.body)
         if 0 < size <= self._max_bytes:
             return None
-        why = f"The envelope has {size} bytes, and {self._max_bytes} is the limit." if size else _EMPTY
+        why = too_large(self._max_bytes) if size else _EMPTY
         return Outcome(Status.FAILED, each.message_id, error=why)
 
     def _size_problem(self, outcome: Outcome, chunk: Sequence[Outgoing]) -> bool:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from engine.bus.errors import GroupLost
 from engine.core.errors import Unavailable
 from engine.core.scripts import load_scripts
 from engine.core.store.failures import AnswerLost, NotSent, Refused
+from engine.core.store.heavy_streams import StreamEntry, StreamRange, first_of
+from engine.core.store.left_streams import forget_entries
 from engine.core.store.link import Link
 
+T = TypeVar("T")
 _SCRIPTS = load_scripts(Path(__file__).parent / "lua")
 
 
@@ -42,12 +45,7 @@ class SideStore:
 
     def command(self, *args: str | int | bytes, at: str = "") -> Any:
         """Run one command; one about no key runs where the key ``at`` is. Raises :class:`Unavailable`."""
-        try:
-            return self._link.command(*args, at=at)
-        except Refused as error:
-            raise _refused(error) from error
-        except (NotSent, AnswerLost) as error:
-            raise _away(error) from error
+        return self._ask(lambda link: link.command(*args, at=at))
 
     def each(self, calls: Sequence[tuple[str | int | bytes, ...]]) -> list[Any]:
         """The answers to many commands, in a few round trips. Raises :class:`Unavailable`, also when one is refused."""
@@ -60,6 +58,23 @@ class SideStore:
                 raise _refused(answer) from answer
         return answers
 
+    def oldest(self, stream: str, *, limit: int, room: int) -> Sequence[StreamEntry[tuple[int, ...]]]:
+        """The oldest entries of a stream, as :func:`first_of` bounds them. Raises :class:`Unavailable`."""
+        span = StreamRange(stream, "-", "+")
+        return self._ask(lambda link: first_of(link, [span], _place, limit=limit, room=room)).entries
+
+    def forget(self, stream: str, owner: str, ids: Sequence[str]) -> int:
+        """Drop entries, as :func:`forget_entries` does. Raises :class:`Unavailable`."""
+        return self._ask(lambda link: forget_entries(link, stream, owner, ids))
+
+    def _ask(self, question: Callable[[Link], T]) -> T:
+        try:
+            return question(self._link)
+        except Refused as error:
+            raise _refused(error) from error
+        except (NotSent, AnswerLost) as error:
+            raise _away(error) from error
+
     def ping(self) -> None:
         """Ask each primary. Raises :class:`Unavailable`."""
         try:
@@ -70,6 +85,10 @@ class SideStore:
     def close(self) -> None:
         """Free the connections. Idempotent."""
         self._link.close()
+
+
+def _place(_: int, entry: str) -> tuple[int, ...]:
+    return tuple(map(int, entry.split("-")))
 
 
 def _away(error: Unavailable) -> Unavailable:

@@ -7,12 +7,12 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from engine.bus.consumer_names import ConsumerName
-from engine.bus.dead_entries import dead_entry
 from engine.bus.many_groups import GroupName, Stands
 from engine.bus.optional import WhereItIs
 from engine.bus.partitions import together
+from engine.bus.rereading import Extent, Stretch
 from engine.bus.transport import DeadEntry, Depth, Lag, Page, Stored, TrimReport
-from engine.bus.transports.redis_stream import browsing, many_groups, naming, retention, standing
+from engine.bus.transports.redis_stream import browsing, many_groups, naming, rereading, retention, standing
 from engine.bus.transports.redis_stream.inspection import (
     COUNT_LIMIT,
     checkpoint,
@@ -27,14 +27,14 @@ from engine.bus.transports.redis_stream.positions import (
     Ids,
     ids_after,
     incarnation_of,
-    is_position,
     partitions_of,
     place,
 )
-from engine.bus.transports.redis_stream.scripts import PAUSE_GROUP, PLACE_GROUP
-from engine.bus.transports.redis_stream.topic import GroupKeys, StoreTime, TopicKeys, suffix_of
+from engine.bus.transports.redis_stream.scripts import DELETE_GROUP, PAUSE_GROUP, PLACE_GROUP
+from engine.bus.transports.redis_stream.topic import GroupKeys, StoreTime, TopicKeys
 from engine.core.errors import HbusError
 from engine.core.store.failures import Refused
+from engine.core.store.left_streams import forget_entries
 from engine.core.store.link import Link
 
 #: How many keys one SCAN step looks at when a topic is deleted.
@@ -56,7 +56,7 @@ _NO_COUNTS = (
 
 class RedisStreamAdmin:
     """See :class:`engine.bus.transport.Admin`, :class:`engine.bus.consumer_names.NamesConsumers`,
-    :class:`engine.bus.optional.TellsStanding` and :mod:`engine.bus.many_groups`."""
+    :class:`engine.bus.optional.TellsStanding`, :mod:`engine.bus.many_groups` and :mod:`engine.bus.rereading`."""
 
     def __init__(self, link: Link, prefix: str, time: StoreTime) -> None:
         self._link = link
@@ -110,11 +110,7 @@ class RedisStreamAdmin:
     def delete_group(self, topic: str, group: str) -> None:
         parts = self._parts(topic)
         for keys in (part.group(group) for part in parts):
-            # The state goes first: from then on no receiver leases anything more.
-            self._link.command("DEL", *keys.own)
-            for stream in keys.streams:
-                if self._link.command("EXISTS", stream):
-                    self._link.command("XGROUP", "DESTROY", stream, group)
+            self._link.run(DELETE_GROUP, keys.settle, (group,))
         self._link.command("DEL", *parts[0].seats(group).own)
 
     def groups(self, topic: str) -> list[str]:
@@ -161,22 +157,18 @@ class RedisStreamAdmin:
         self._pause(topic, group, "resume")
 
     def dead(self, topic: str, group: str, limit: int = 100) -> list[DeadEntry]:
-        letters: list[DeadEntry] = []
-        for keys in self._groups(topic, group):
-            suffix = suffix_of(keys.partition)
-            for entry_id, flat in self._link.command("XRANGE", keys.dead, "-", "+", "COUNT", limit):
-                letters.append(dead_entry(entry_id.decode(), flat, is_position=is_position, partition_mark=suffix))
-        return sorted(letters, key=lambda letter: place(letter.entry))[:limit]
+        return browsing.dead(self._link, self._groups(topic, group), limit)
 
     def forget_dead(self, topic: str, group: str, entries: Sequence[str]) -> int:
         by_partition: dict[int, list[str]] = defaultdict(list)
         for entry in entries:
             at = place(entry)
             by_partition[at.partition].append(at.id)
-        return sum(
-            int(self._link.command("XDEL", TopicKeys(self._prefix, topic, partition).group(group).dead, *ids))
-            for partition, ids in by_partition.items()
-        )
+        gone = 0
+        for partition, ids in by_partition.items():
+            keys = TopicKeys(self._prefix, topic, partition).group(group)
+            gone += forget_entries(self._link, keys.dead, keys.state, ids)
+        return gone
 
     def trim(self, topic: str, *, older_than_ms: int | None, keep_at_most: int | None) -> TrimReport:
         return retention.trim(
@@ -205,6 +197,18 @@ class RedisStreamAdmin:
     def began_ms(self, topic: str) -> int:
         known = self._link.command("HGET", self._topic(topic).stats, "incarnation")
         return standing.life_began_ms(known.decode()) if known else 0
+
+    def extents(self, topic: str) -> list[Extent]:
+        return rereading.extents(self._link, self._parts(topic))
+
+    def stretch(self, topic: str, log: str, after: str, *, upto: str, limit: int) -> Stretch:
+        return rereading.stretch(self._link, self._parts(topic), log, after, upto=upto, limit=limit)
+
+    def nth_after(self, topic: str, log: str, after: str, *, upto: str, number: int) -> tuple[str, int]:
+        return rereading.nth_after(self._link, self._parts(topic), log, after, upto=upto, number=number)
+
+    def place_before(self, topic: str, log: str, at_ms: int) -> str:
+        return rereading.place_before(log, at_ms)
 
     def _topic(self, topic: str) -> TopicKeys:
         return TopicKeys(self._prefix, topic)

@@ -5,67 +5,43 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Any
 
-from engine.bus.transport import Depth, Page, Stored
-from engine.bus.transports.redis_stream.positions import Place, bounds_before, ids_after, of_entry, place
+from engine.bus import bounds
+from engine.bus.dead_entries import dead_entry
+from engine.bus.transport import DeadEntry, Depth, Page, Stored
+from engine.bus.transports.redis_stream.positions import Place, bounds_before, ids_after, is_position, of_entry, place
 from engine.bus.transports.redis_stream.scripts import WALK
-from engine.bus.transports.redis_stream.topic import TopicKeys
+from engine.bus.transports.redis_stream.topic import GroupKeys, TopicKeys, suffix_of
+from engine.core.store.heavy_streams import StreamRange, first_of
 from engine.core.store.link import Link
 
 #: How many ids one call of the walking script returns.
 STRIDE = 1_000
-#: About how many bytes of bodies one page is made of; how many entries a stream is asked for before their size is
-#: known.
-PAGE_BYTES = 32 * 1024 * 1024
-FIRST_LOOK = 16
 
 
 def browse(link: Link, partitions: Sequence[TopicKeys], *, after: str, limit: int, newest_first: bool) -> Page:
     """One page of all streams merged by position; a shorter one where the messages are large."""
-    found: list[tuple[Place, Any]] = []
-    room = PAGE_BYTES // len(_streams(partitions))
-    #: Beyond the nearest of these something of a stream that was not read to its end may lie.
-    reached: list[Place] = []
+    spans: list[StreamRange] = []
+    lies: list[tuple[int, int]] = []
     for keys in partitions:
         number = keys.partition
         if newest_first:
             starts = bounds_before(after, number)
-            ranges = [("XREVRANGE", stream, start, "-") for stream, start in zip(keys.streams, starts, strict=True)]
+            spans += [StreamRange(stream, start, "-") for stream, start in zip(keys.streams, starts, strict=True)]
         else:
             starts = ids_after(after, number)
-            ranges = [("XRANGE", stream, f"({start}", "+") for stream, start in zip(keys.streams, starts, strict=True)]
-        for rank, command in enumerate(ranges):
-            entries, ended = _stretch(link, *command, limit=limit + 1, room=room)
-            found += [(of_entry(entry_id.decode(), rank, number), fields) for entry_id, fields in entries]
-            if not ended:
-                reached.append(found[-1][0])
-    found.sort(key=lambda each: each[0], reverse=newest_first)
-    if reached:
-        nearest = max(reached) if newest_first else min(reached)
-        sure = next(index for index, (at, _) in enumerate(found) if at == nearest) + 1
-        limit = min(limit, sure)
-    page = [_stored(at, fields) for at, fields in found[:limit]]
-    return Page(page, page[-1].position if page and (reached or len(found) > limit) else "")
-
-
-def _stretch(
-    link: Link, command: str, stream: str, start: str, end: str, *, limit: int, room: int
-) -> tuple[list[tuple[bytes, Sequence[bytes]]], bool]:
-    """Entries of one stream, at most ``limit`` and about ``room`` bytes, and whether there are no more of them."""
-    entries: list[tuple[bytes, Sequence[bytes]]] = []
-    size, look = 0, FIRST_LOOK
-    while True:
-        asked = min(look, limit - len(entries))
-        found = link.command(command, stream, start, end, "COUNT", asked)
-        entries += found
-        if len(found) < asked:
-            return entries, True
-        size += sum(len(fields[1]) for _, fields in found)
-        if len(entries) >= limit or size >= room:
-            return entries, False
-        look = max(1, (room - size) * len(entries) // max(1, size))
-        start = f"({entries[-1][0].decode()}"
+            spans += [StreamRange(stream, f"({start}", "+") for stream, start in zip(keys.streams, starts, strict=True)]
+        lies += [(rank, number) for rank in range(len(keys.streams))]
+    piece = first_of(
+        link,
+        spans,
+        lambda span, entry_id: of_entry(entry_id, *lies[span]),
+        limit=limit,
+        room=bounds.PAGE_BYTES,
+        newest_first=newest_first,
+    )
+    page = [_stored(each.at, each.flat) for each in piece.entries]
+    return Page(page, piece.goes_on_after.text if piece.goes_on_after else "")
 
 
 def read(link: Link, partitions: Sequence[TopicKeys], position: str) -> Stored | None:
@@ -75,6 +51,22 @@ def read(link: Link, partitions: Sequence[TopicKeys], position: str) -> Stored |
         return None
     entries = link.command("XRANGE", partitions[at.partition].streams[at.rank], at.id, at.id)
     return _stored(at, entries[0][1]) if entries else None
+
+
+def dead(link: Link, groups: Sequence[GroupKeys], limit: int) -> list[DeadEntry]:
+    """The oldest dead letters of a group in parts; fewer where they are large."""
+    marks = [suffix_of(keys.partition) for keys in groups]
+    piece = first_of(
+        link,
+        [StreamRange(keys.dead, "-", "+") for keys in groups],
+        lambda span, entry_id: place(entry_id + marks[span]),
+        limit=limit,
+        room=bounds.DEAD_BYTES,
+    )
+    return [
+        dead_entry(each.id, each.flat, is_position=is_position, partition_mark=marks[each.span])
+        for each in piece.entries
+    ]
 
 
 def depth(link: Link, partitions: Sequence[TopicKeys]) -> Depth:

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from engine.bus.bounds import too_large
 from engine.bus.chunking import chunked
 from engine.bus.replicas import replicated
 from engine.bus.transport import Capabilities, Outcome, Outgoing, Priority, Status
@@ -107,10 +108,18 @@ class TopicKeys:
         """Where an idempotency key is remembered."""
         return f"{self._root}:idem{ending(key)}"
 
+    def written(self, write: str) -> str:
+        """Where it is remembered what was stored under a write."""
+        return f"{self._root}:idem-written{ending(write)}"
+
+    def lanes(self, write: str, run: str) -> str:
+        """Where it is remembered to which lane of a run each ordering key belongs."""
+        return f"{self._root}:idem-lanes{ending(f'{len(write)} {write} {run}')}"
+
     @property
     def idempotency_pattern(self) -> str:
-        """Matches every idempotency key of the topic, for SCAN."""
-        return re.sub(r"([\\*?\[\]^])", r"\\\1", f"{self._root}:idem") + "[:#]*"
+        """Matches every key of the topic that remembers what was published, for SCAN."""
+        return re.sub(r"([\\*?\[\]^])", r"\\\1", f"{self._root}:idem") + "[-:#]*"
 
     def group(self, group: str) -> GroupKeys:
         """The keys of a group's part in this partition."""
@@ -139,7 +148,6 @@ class GroupKeys:
         self.settle = (*self.receive[:-1], self.dead, self.parked, self.aside, self.heads)
         self.extend = (*self.streams, self.leases, self.state)
         self.inspect = (*self.extend, self.dead, topic.stats)
-        self.own = self.settle[len(self.streams) :]
         self.place = (*self.settle, topic.stats)
 
 
@@ -330,7 +338,4 @@ def _not_sent(rest: Sequence[Outgoing], error: Unavailable | None) -> list[Outco
 
 
 def _too_large(each: Outgoing) -> Outcome:
-    limit = CAPABILITIES.max_bytes
-    return Outcome(
-        Status.FAILED, each.message_id, error=f"The envelope has {len(each.body)} bytes, and {limit} is the limit."
-    )
+    return Outcome(Status.FAILED, each.message_id, error=too_large(CAPABILITIES.max_bytes))

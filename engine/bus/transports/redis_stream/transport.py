@@ -9,14 +9,15 @@ from typing import Any
 from engine.bus.config import BusConfig
 from engine.bus.transport import Admin, Receiver
 from engine.bus.transports.redis_stream.admin import RedisStreamAdmin
+from engine.bus.transports.redis_stream.bulk import RedisBulk
 from engine.bus.transports.redis_stream.ordering import RedisPartitions
 from engine.bus.transports.redis_stream.receiver import PartitionReader, RedisStreamReceiver
-from engine.bus.transports.redis_stream.topic import RedisPublishing, StoreTime, TopicKeys
+from engine.bus.transports.redis_stream.topic import StoreTime, TopicKeys
 from engine.core.clock import Clock
 from engine.core.store.link import Link
 
 
-class RedisStreamTransport(RedisPublishing, RedisPartitions):
+class RedisStreamTransport(RedisBulk, RedisPartitions):
     """A topic is three streams, a group one sorted set of leases beside the streams' own pending lists.
 
     Needs Redis 6.2 or later, or Valkey. Leases, due times and windows are read from the server's clock unless a clock

@@ -154,6 +154,10 @@ def test_it_tells_which_payload_fields_it_looks_at() -> None:
     chosen = compile_filter("payload.guest.name == 'a' or exists(payload.rooms[0].type) or not key == payload.x")
     assert chosen.payload_fields == ("guest.name", "rooms.type", "x")
     assert compile_filter("payload == null").payload_fields == ("",)
+    odd = compile_filter(
+        'payload."a.b" == 1 or payload.\'first name\'[0].c == 2 or payload."" == 3 or payload."d" == 4'
+    )
+    assert odd.payload_fields == ('""', '"a.b"', '"first name".c', "d")
     assert compile_filter("type == 'a'").payload_fields == ()
 
 

@@ -131,3 +131,13 @@ local function first_after(stream, id)
   local entry = redis.call('XRANGE', stream, '(' .. id, '+', 'COUNT', 1)[1]
   return entry and entry[1]
 end
+
+-- The next id under an injected clock, as '*' gives it under the server's own: where the clock ran back, it stays in
+-- the last entry's millisecond. Redis 6.2 knows no '<ms>-*'.
+local function next_id(stream, now)
+  local state = redis.pcall('XINFO', 'STREAM', stream)
+  if state.err then return score(now) .. '-0' end
+  local last_ms, last_seq = string.match(field(state, 'last-generated-id'), '^(%d+)-(%d+)$')
+  if tonumber(last_ms) < now then return score(now) .. '-0' end
+  return last_ms .. '-' .. score(tonumber(last_seq) + 1)
+end

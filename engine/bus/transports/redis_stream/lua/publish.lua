@@ -20,18 +20,8 @@ local injected = ARGV[1] ~= ''
 local now = (injected or plan) and clock(ARGV[1])
 local outcomes, stored, deduplicated = {}, 0, 0
 
--- The next id under an injected clock, as '*' gives it under the server's own: where the clock ran back, it stays in
--- the last entry's millisecond. Redis 6.2 knows no '<ms>-*'.
-local function next_id(key)
-  local state = redis.pcall('XINFO', 'STREAM', key)
-  if state.err then return score(now) .. '-0' end
-  local last_ms, last_seq = string.match(field(state, 'last-generated-id'), '^(%d+)-(%d+)$')
-  if tonumber(last_ms) < now then return score(now) .. '-0' end
-  return last_ms .. '-' .. score(tonumber(last_seq) + 1)
-end
-
 local function append(key, body)
-  return redis.pcall('XADD', key, injected and next_id(key) or '*', 'event', body)
+  return redis.pcall('XADD', key, injected and next_id(key, now) or '*', 'event', body)
 end
 
 -- What was published under this key inside its window, or nil.
