@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-import random
-import sqlite3
 from collections import Counter
 from typing import Any
 
 import pytest
 
-from engine.bus.config import BusConfig
-from engine.bus.message import decode
-from engine.bus.registry import open_transport
 from tests.chaos.form import size
+from tests.chaos.operation_rig import killed_on_the_way
 from tests.chaos.rig import Rig
 
 pytestmark = pytest.mark.chaos
@@ -64,50 +60,16 @@ print(json.dumps({
 """
 
 
-def handled(rig: Rig) -> int:
-    """How many results the operation has: read beside the keeper, which holds no lock for long."""
-    with sqlite3.connect(f"file:{rig.state / 'hbus.sqlite3'}?mode=ro", uri=True, timeout=10) as database:
-        return int(database.execute("SELECT COUNT(*) FROM operations_operationitem").fetchone()[0])
-
-
-def copies(rig: Rig) -> list[tuple[str, str]]:
-    """(copy, original) of everything that lies in the topic."""
-    transport = open_transport(BusConfig(url=rig.store.url, prefix=rig.prefix))
-    found: list[tuple[str, str]] = []
-    after = ""
-    while True:
-        page = transport.admin.browse(TOPIC, after=after, limit=1_000)
-        messages = [decode(entry.body) for entry in page.entries]
-        found += [(message.id, message.causationid) for message in messages]
-        after = page.next_position
-        if not after:
-            break
-    transport.close()
-    return found
-
-
 def test_a_redrive_survives_kills_of_its_keeper_with_each_letter_redriven_once(rig: Rig) -> None:
     # Given dead letters and a redrive of them all, which the keeper works through at a rate
     rig.python(_SEED)
-    rng = random.Random(11)
 
     # When the keeper is killed, with work done and work left, and another takes over
-    for number in range(KILLS):
-        rig.start("keeper")
-        least = LETTERS * (number + 1) // (KILLS + 2)
-        # A little more than is due, so that it falls somewhere else between two steps each time.
-        least += rng.randrange(1, 60)
-        rig.await_(lambda least=least: handled(rig) >= least, what=f"result {least}")
-        rig.kill("keeper")
-    assert handled(rig) < LETTERS
-    rig.start("keeper")
-    rig.await_(lambda: handled(rig) == LETTERS, what="every result")
-    rig.await_(lambda: len(copies(rig)) >= LETTERS, what="every copy")
-    rig.stop("keeper")
+    copies = killed_on_the_way(rig, TOPIC, results=LETTERS, kills=KILLS, seed=11)
 
     # Then operation, results, letters and messages say the same
     found: dict[str, Any] = rig.python(_COUNTS)
-    lying = copies(rig)
+    lying = [(copy.id, copy.causationid) for copy in copies]
     print(json.dumps({"letters": LETTERS, "kills": rig.kills, "copies": len(lying), "steps": found["revision"] - 1,
                       **{name: found[name] for name in ("state", "done", "skipped", "failed")}}))  # fmt: skip
     assert (found["state"], found["total"], found["scanned"]) == ("settling", LETTERS, LETTERS)

@@ -1,0 +1,426 @@
+"""What was found of one topic, judged: what explains an absence, which findings are told, and the verdict."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.core.clock import from_rfc3339
+from engine.pipeline.audit.findings import FORMS, Finding, FindingKind, Sample, Severity
+from engine.pipeline.audit.gathering import Gathered, Topic
+from engine.pipeline.audit.histogram import Durations
+from engine.pipeline.audit.history import LostSpan, TopicHistory, in_a_span
+from engine.pipeline.audit.matching import Matched
+from engine.pipeline.audit.ordering import Gaps, Order, joined_gaps
+from engine.pipeline.audit.outcomes import TOLD_OF, SubscriptionMatched
+from engine.pipeline.audit.places import Places, addresses, joined
+from engine.pipeline.audit.report import (
+    Amount,
+    AuditVerdict,
+    SubscriptionAudit,
+    TopicAudit,
+    Window,
+    WindowOutcomes,
+)
+from engine.pipeline.audit.rereading import OF_DELIVERIES, OF_MESSAGES, OF_PUBLISHED, rows_at
+from engine.pipeline.audit.scope import Counted, Scope
+from engine.pipeline.audit.summing import SKEW_MS
+from engine.pipeline.lake.schema import KEY_HASH
+from engine.pipeline.lake.state import Kind, LakeState
+
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+#: A message that is being handled while later ones are done with is no finding for so long, milliseconds.
+PATIENCE_MS = 3_600_000
+#: Why something is not there.
+RETENTION, LOSS, BEFORE, ERASED = (
+    "retention of the lake",
+    "a loss that is known",
+    "it is from before the archive",
+    "an erasure",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFound:
+    """All that was compared of one topic."""
+
+    root: Path
+    state: LakeState
+    name: str
+    topic: Topic
+    scope: Scope
+    matched: Sequence[Matched]
+    ordered: Sequence[Order]
+    history: TopicHistory
+    subscriptions: Mapping[str, int]
+    samples: int
+
+
+def judge(found: TopicFound, *, told: bool) -> TopicAudit:
+    """``told``: what the ledger tells of it is in the lake.
+
+    Raises :class:`~engine.pipeline.lake.errors.LakeDamaged` where a file cannot be read again.
+    """
+    findings = _Findings(found)
+    findings.of_messages(told=told)
+    findings.of_order()
+    subscriptions = [
+        findings.of_subscription(name, [part.delivered.by_subscription[name] for part in found.matched])
+        for name in sorted(found.topic.subscriptions)
+    ]
+    return findings.audit([each for each in subscriptions if each is not None], told=told)
+
+
+@dataclass(frozen=True, slots=True)
+class _Subscription:
+    """Of all ranges."""
+
+    name: str
+    parts: Sequence[SubscriptionMatched]
+    open: Counter[int]
+
+    def outcomes(self) -> dict[str, Ints]:
+        """By kind, in each window."""
+        made: dict[str, Ints] = {}
+        for part in self.parts:
+            for kind, counts in part.outcomes.items():
+                made[kind] = made[kind] + counts if kind in made else counts
+        return dict(sorted(made.items()))
+
+
+class _Findings:
+    def __init__(self, found: TopicFound) -> None:
+        self.found = found
+        self.topic, self.scope = found.topic, found.scope
+        self.held = found.state.held(found.name)
+        self.all: list[Finding] = []
+        self._copies = np.empty(0, np.int64)
+
+    def audit(self, subscriptions: Sequence[_Subscription], *, told: bool) -> TopicAudit:
+        found, scope = self.found, self.scope
+        published = _summed(part.published for part in found.matched)
+        archived = _summed(part.stored for part in found.matched)
+        replayed = _summed(part.replayed for part in found.matched)
+        odd = self._odd()
+        archived = Counted(
+            archived.count + scope.counts(odd[0].at),
+            archived.bytes + scope.counted(odd[0].at, odd[1], scope.holds(odd[0].at)).bytes,
+        )
+        both = sum((part.both for part in found.matched), np.zeros(scope.windows, np.int64))
+        archived_after = Durations()
+        archived_after.merge(part.archived for part in found.matched)
+        of_windows = [(each.name, each.outcomes(), each.open) for each in subscriptions]
+        windows = [
+            Window(
+                scope.from_ms + number * scope.window_ms,
+                number < scope.closed_windows,
+                _amount(published, number) if told else None,
+                _amount(archived, number),
+                _amount(replayed, number),
+                _part(int(both[number]), int(published.count[number])),
+                {
+                    name: WindowOutcomes(
+                        {kind: int(counts[number]) for kind, counts in outcomes.items() if counts[number]},
+                        open_[number],
+                    )
+                    for name, outcomes, open_ in of_windows
+                },
+            )
+            for number in range(scope.windows)
+            if archived.count[number] or published.count[number]
+        ]
+        of_topic: Counter[str] = Counter()
+        for part in found.matched:
+            of_topic.update(part.delivered.of_topic)
+        order = list(Severity)
+        return TopicAudit(
+            topic=found.name,
+            verdict=self._verdict(judged=int(archived.count.sum() + published.count.sum())),
+            from_ms=scope.from_ms,
+            to_ms=scope.to_ms,
+            closed_ms=scope.closed_ms,
+            window_ms=scope.window_ms,
+            published=_total(published) if told else None,
+            archived=_total(archived),
+            replayed=_total(replayed),
+            complete=_part(int(both.sum()), int(published.count.sum())),
+            archived_after=archived_after.percentiles(),
+            subscriptions=[self._subscription(each) for each in subscriptions],
+            told=dict(sorted(of_topic.items())),
+            findings=sorted(self.all, key=lambda finding: order.index(finding.severity)),
+            windows=windows,
+        )
+
+    def of_messages(self, *, told: bool) -> None:
+        parts, files = self.found.matched, self.topic.messages
+        if told:
+            missing = joined([part.missing for part in parts])
+            self._absent(FindingKind.MISSING, missing, missing.at, self.topic.published, OF_PUBLISHED)
+            untold = joined([part.untold for part in parts])
+            stored = np.concatenate([part.untold_stored for part in parts])
+            self._absent(FindingKind.UNTOLD, untold, stored, files, OF_MESSAGES)
+        self._losses()
+        copies, conflicting = self._confirmed()
+        self._copies = addresses(copies.file, copies.row)
+        self._tell(FindingKind.DUPLICATE, copies.take(~conflicting), files, OF_MESSAGES)
+        self._tell(FindingKind.CONFLICTING, copies.take(conflicting), files, OF_MESSAGES)
+        self._tell(FindingKind.MALFORMED, self._odd()[0], files, OF_MESSAGES)
+        self._tell(FindingKind.FOREIGN, joined([part.foreign for part in parts]), files, OF_MESSAGES)
+        self._tell(FindingKind.SKEWED, joined([part.skewed for part in parts]), files, OF_MESSAGES)
+        if self._is_from_the_beginning():
+            orphans = joined([part.delivered.orphans for part in parts])
+            self._tell(FindingKind.ORPHAN, orphans, self.topic.deliveries, OF_DELIVERIES)
+
+    def of_order(self) -> None:
+        """A copy stands where it stands: it is told as that, and not as being out of order."""
+        files = self.topic.messages
+        for kind, late in (
+            (FindingKind.OUT_OF_ORDER, joined([part.late for part in self.found.ordered])),
+            (FindingKind.OUT_OF_TIME, joined([part.late_by_time for part in self.found.ordered])),
+        ):
+            counted = self.scope.holds(late.at) & ~np.isin(addresses(late.file, late.row), self._copies)
+            self._tell(kind, late.take(counted), files, OF_MESSAGES)
+        gaps = joined_gaps(part.gaps for part in self.found.ordered)
+        judged = self.scope.holds(gaps.behind.at) & (gaps.behind_stored < self.scope.closed_ms)
+        lost = np.zeros(len(gaps.first), bool)
+        for span in self._lost_spans():
+            lost |= (gaps.behind_stored >= span.from_ms - SKEW_MS) & (gaps.before_stored <= span.until_ms + SKEW_MS)
+        self._gaps(gaps, judged & ~lost, "")
+        self._gaps(gaps, judged & lost, LOSS)
+
+    def of_subscription(self, name: str, parts: Sequence[SubscriptionMatched]) -> _Subscription | None:
+        since = self.found.subscriptions.get(name)
+        if since is None:
+            had = [part.first_ms for part in parts if part.first_ms]
+            if not had:
+                # Messages were aimed at it, and it had none.
+                return None
+            since = min(had)
+        open_ = joined([part.open for part in parts])
+        stored = np.concatenate([part.open_stored for part in parts])
+        log = np.concatenate([part.open_log for part in parts])
+        tried = np.concatenate([part.open_tried for part in parts])
+        front = np.max([part.front_ms for part in parts], axis=0)
+        mine = stored >= since
+        passed_over = mine & ~tried & (stored < front[log]) & (stored < self.scope.closed_ms - PATIENCE_MS)
+        files = self.topic.messages
+        self._absent(
+            FindingKind.NO_OUTCOME, open_.take(passed_over), stored[passed_over], files, OF_MESSAGES, subscription=name
+        )
+        self._tell(FindingKind.WAITING, open_.take(mine & ~passed_over), files, OF_MESSAGES, subscription=name)
+        for kind in TOLD_OF:
+            told = joined([part.told[kind] for part in parts if kind in part.told])
+            self._tell(FindingKind(kind), told, self.topic.deliveries, OF_DELIVERIES, subscription=name)
+        again = joined([part.again for part in parts])
+        self._tell(FindingKind.HANDLED_AGAIN, again, self.topic.deliveries, OF_DELIVERIES, subscription=name)
+        return _Subscription(name, parts, Counter(self._windows_of(open_.at[mine])))
+
+    def _windows_of(self, at: Ints) -> list[int]:
+        found: list[int] = ((at - self.scope.from_ms) // self.scope.window_ms).tolist()
+        return found
+
+    def _verdict(self, judged: int) -> AuditVerdict:
+        severities = {finding.severity for finding in self.all}
+        if Severity.WRONG in severities:
+            return AuditVerdict.WRONG
+        # Of a span in which nothing can be judged yet nobody knows that it is clean.
+        if (self.topic.messages.sides or self.topic.published.sides) and not (self.scope.is_closed and judged):
+            return AuditVerdict.OPEN
+        return AuditVerdict.EXPLAINED if Severity.EXPLAINED in severities else AuditVerdict.CLEAN
+
+    def _subscription(self, each: _Subscription) -> SubscriptionAudit:
+        outcomes = {kind: int(counts.sum()) for kind, counts in each.outcomes().items()}
+        told: Counter[str] = Counter()
+        attempts: Counter[int] = Counter()
+        settled = Durations()
+        for part in each.parts:
+            told.update(part.rows)
+            attempts.update(part.attempts)
+        settled.merge(part.settled for part in each.parts)
+        done, open_ = sum(outcomes.values()), each.open.total()
+        return SubscriptionAudit(
+            name=each.name,
+            outcomes={kind: count for kind, count in outcomes.items() if count},
+            open=open_,
+            complete=_part(done, done + open_),
+            told=dict(sorted(told.items())),
+            attempts=dict(sorted(attempts.items())),
+            settled_after=settled.percentiles(),
+        )
+
+    def _odd(self) -> tuple[Places, Ints]:
+        """What is no envelope, and how much each weighs."""
+        places, sizes = [], [np.empty(0, np.int64)]
+        for number, side in enumerate(self.topic.messages.sides):
+            at, row = side.columns["odd_at"], side.columns["odd_row"]
+            within = self.scope.holds(at)
+            if within.any():
+                file = np.full(len(row), number, np.int32)
+                # It has no id: the place where it lies does not outlast a compaction, and so it orders nothing.
+                places.append(Places(at, np.zeros(len(at), np.int64), file, row).take(within))
+                sizes.append(side.columns["odd_size"][within])
+        return joined(places), np.concatenate(sizes)
+
+    def _confirmed(self) -> tuple[Places, Bools]:
+        """Further copies; those of another payload only if they do have the id, and not one that hashes alike."""
+        parts = self.found.matched
+        copies = joined([part.copies for part in parts])
+        owners = np.concatenate([part.copied for part in parts])
+        conflicting = np.concatenate([part.conflicting for part in parts])
+        doubtful = np.flatnonzero(conflicting)
+        of_copy = copies.take(doubtful)
+        owner = owners[doubtful]
+        of_owner = Places(
+            of_copy.at, of_copy.ident, (owner >> 32).astype(np.int32), (owner & 0x7FFFFFFF).astype(np.int32)
+        )
+        files, columns = self.topic.messages, OF_MESSAGES[:2]
+        pairs = zip(
+            rows_at(self.found.root, files, of_copy, columns),
+            rows_at(self.found.root, files, of_owner, columns),
+            strict=True,
+        )
+        alike = [index for index, (copy, original) in zip(doubtful.tolist(), pairs, strict=True) if copy != original]
+        kept = np.ones(len(copies), bool)
+        kept[alike] = False
+        return copies.take(kept), conflicting[kept]
+
+    def _lost_spans(self) -> list[LostSpan]:
+        """Of messages."""
+        return [span for span in self.found.history.lost if span.log not in (Kind.PUBLISHED, Kind.DELIVERIES)]
+
+    def _is_from_the_beginning(self) -> bool:
+        """Whether no older messages were left aside, or taken by retention: what is told may be of one of them."""
+        looked_at = {side.file.path for files in (self.topic.messages, self.topic.published) for side in files.sides}
+        first = min((side.file.date for side in self.topic.messages.sides), default="")
+        older = [
+            file
+            for kind in (Kind.MESSAGES, Kind.PUBLISHED)
+            for file in self.found.state.files_of(self.found.name, to_date=first, kind=kind)
+            if file.path not in looked_at
+        ]
+        return not older and not self.held.kept_from
+
+    def _losses(self) -> None:
+        """The commits tell of losses in the order in which they are kept; of the newest the history may be ahead."""
+        within = [
+            known.loss
+            for known, span in zip(self.held.losses, self.found.history.lost, strict=False)
+            if span.from_ms < self.scope.to_ms and span.until_ms >= self.scope.from_ms
+        ]
+        if not within:
+            return
+        count = sum(loss.messages or 0 for loss in within)
+        says = _says(FindingKind.LOSS, count)
+        if uncounted := sum(loss.messages is None for loss in within):
+            says += f"; of {uncounted} losses nobody knows how many"
+        form = FORMS[FindingKind.LOSS]
+        self.all.append(Finding(FindingKind.LOSS, form.severity, count, says))
+
+    def _absent(
+        self,
+        kind: FindingKind,
+        places: Places,
+        stored: Ints,
+        files: Gathered,
+        columns: Sequence[str],
+        *,
+        subscription: str = "",
+    ) -> None:
+        """Told apart by what explains it."""
+        left = np.ones(len(places), bool)
+        for why, explained in self._explanations(kind, places, stored):
+            self._tell(kind, places.take(left & explained), files, columns, why=why, subscription=subscription)
+            left &= ~explained
+        self._tell(kind, places.take(left), files, columns, subscription=subscription)
+
+    def _explanations(self, kind: FindingKind, places: Places, stored: Ints) -> Iterable[tuple[str, Bools]]:
+        """Each with those that it explains."""
+        if not len(places):
+            return
+        absent_from = {FindingKind.MISSING: Kind.MESSAGES, FindingKind.UNTOLD: Kind.PUBLISHED}.get(
+            kind, Kind.DELIVERIES
+        )
+        if self.held.kept_from:
+            # A message and what is told of it may be of different days.
+            yield RETENTION, stored < from_rfc3339(f"{self.held.kept_from}T00:00:00Z") + SKEW_MS
+        spans = [span for span in self.found.history.lost if span.log == absent_from]
+        yield LOSS, in_a_span(stored, self._lost_spans() if absent_from is Kind.MESSAGES else spans, SKEW_MS)
+        first = min((f.first_ms for f in self.found.state.files_of(self.found.name, kind=absent_from)), default=0)
+        if kind is not FindingKind.NO_OUTCOME:
+            yield BEFORE, stored < first
+        if kind is FindingKind.MISSING and self.held.erased:
+            keys = rows_at(self.found.root, self.topic.published, places, (KEY_HASH,))
+            erased = {each.key_hash: each.at_ms for each in self.held.erased}
+            before = [at < erased.get(key, 0) for (key,), at in zip(keys, stored.tolist(), strict=True)]
+            yield ERASED, np.array(before, np.bool_)
+
+    def _tell(
+        self,
+        kind: FindingKind,
+        places: Places,
+        files: Gathered,
+        columns: Sequence[str],
+        *,
+        why: str = "",
+        subscription: str = "",
+    ) -> None:
+        if not len(places):
+            return
+        severity = Severity.EXPLAINED if why else FORMS[kind].severity
+        samples = self._samples(places.first(self.found.samples), files, columns)
+        self.all.append(Finding(kind, severity, len(places), _says(kind, len(places)), subscription, why, samples))
+
+    def _gaps(self, gaps: Gaps, which: Bools, why: str) -> None:
+        places = gaps.behind.take(which)
+        if not len(places):
+            return
+        order = np.lexsort((places.ident, places.at))[: self.found.samples]
+        first, last = gaps.first[which], gaps.last[which]
+        notes = [
+            f"before it {start} to {end} are missing" if end > start else f"before it {start} is missing"
+            for start, end in zip(first[order].tolist(), last[order].tolist(), strict=True)
+        ]
+        samples = self._samples(places.take(order), self.topic.messages, OF_MESSAGES, notes)
+        count = int((last - first + 1).sum())
+        says = f"{_says(FindingKind.GAP, count)}, in {len(places):,} ranges"
+        severity = Severity.EXPLAINED if why else FORMS[FindingKind.GAP].severity
+        self.all.append(Finding(FindingKind.GAP, severity, count, says, "", why, samples))
+
+    def _samples(
+        self, places: Places, files: Gathered, columns: Sequence[str], notes: Sequence[str] = ()
+    ) -> list[Sample]:
+        rows = rows_at(self.found.root, files, places, columns)
+        made = []
+        for row, at, note in zip(rows, places.at.tolist(), notes or [""] * len(rows), strict=True):
+            # What happened to a message is told without its key.
+            id_, source, key = (str(value or "") for value in (*row, "")[:3])
+            made.append(Sample(id_, source, key, at, note))
+        return made
+
+
+def _says(kind: FindingKind, count: int) -> str:
+    return FORMS[kind].says(count)
+
+
+def _summed(parts: Iterable[Counted]) -> Counted:
+    every = list(parts)
+    return Counted(np.sum([part.count for part in every], axis=0), np.sum([part.bytes for part in every], axis=0))
+
+
+def _amount(counted: Counted, window: int) -> Amount:
+    return Amount(int(counted.count[window]), int(counted.bytes[window]))
+
+
+def _total(counted: Counted) -> Amount:
+    return Amount(int(counted.count.sum()), int(counted.bytes.sum()))
+
+
+def _part(some: int, of: int) -> float | None:
+    return some / of if of else None

@@ -1,0 +1,108 @@
+"""What an audit says: of each topic a verdict, its findings, and how much was where when."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+
+import msgspec
+
+from engine.pipeline.audit.findings import Finding
+from engine.pipeline.audit.percentiles import Percentiles
+
+
+class AuditVerdict(StrEnum):
+    CLEAN = "clean"
+    #: What is missing was taken by retention, an erasure, or a loss that is known.
+    EXPLAINED = "explained"
+    WRONG = "wrong"
+    #: Nothing is wrong so far, and not everything is there yet.
+    OPEN = "open"
+
+
+class Amount(msgspec.Struct, frozen=True, gc=False):
+    messages: int
+    bytes: int
+
+
+class WindowOutcomes(msgspec.Struct, frozen=True, gc=False):
+    """Of one subscription in one window."""
+
+    #: Messages by the kind of their outcome: ``settled``, ``dead`` …
+    outcomes: Mapping[str, int]
+    #: Messages of closed windows that have none.
+    open: int
+
+
+class Window(msgspec.Struct, frozen=True, gc=False):
+    """Messages that happened in a stretch of time."""
+
+    from_ms: int
+    #: Nothing more comes.
+    closed: bool
+    #: As the ledger tells; ``None`` where it is not in the lake.
+    published: Amount | None
+    archived: Amount
+    #: Copies among these.
+    replayed: Amount
+    #: What part of what was published is archived, 0 to 1; ``None`` where nothing was published.
+    complete: float | None
+    subscriptions: Mapping[str, WindowOutcomes]
+
+
+class SubscriptionAudit(msgspec.Struct, frozen=True, gc=False):
+    """What one subscription did with the messages of the span."""
+
+    name: str
+    outcomes: Mapping[str, int]
+    open: int
+    #: What part of its messages has an outcome, 0 to 1; ``None`` where there is none.
+    complete: float | None
+    #: Rows of the ledger by kind, such as ``retried``: several of one message count each.
+    told: Mapping[str, int]
+    #: Handlers that ended, by the number of the attempt.
+    attempts: Mapping[int, int]
+    #: From being stored to being settled, milliseconds.
+    settled_after: Percentiles
+
+
+class TopicAudit(msgspec.Struct, frozen=True, gc=False):
+    topic: str
+    verdict: AuditVerdict
+    #: The span: from the first moment to below the second, epoch milliseconds.
+    from_ms: int
+    to_ms: int
+    #: What was stored before it is judged, epoch milliseconds.
+    closed_ms: int
+    window_ms: int
+    published: Amount | None
+    archived: Amount
+    replayed: Amount
+    complete: float | None
+    #: From being stored to being in the lake, milliseconds.
+    archived_after: Percentiles
+    subscriptions: Sequence[SubscriptionAudit]
+    #: Rows of the ledger that are of no subscription, by kind.
+    told: Mapping[str, int]
+    #: Those that are wrong first.
+    findings: Sequence[Finding]
+    #: Those without any message left out.
+    windows: Sequence[Window]
+
+
+class Report(msgspec.Struct, frozen=True, gc=False):
+    #: The commit of the lake that was looked at.
+    version: int
+    topics: Sequence[TopicAudit]
+    #: Files that were compared, and of how many of them the side had to be computed.
+    files: int
+    computed: int
+
+    @property
+    def verdict(self) -> AuditVerdict:
+        """The worst."""
+        said = {topic.verdict for topic in self.topics}
+        return next((verdict for verdict in WORST_FIRST if verdict in said), AuditVerdict.CLEAN)
+
+
+WORST_FIRST = (AuditVerdict.WRONG, AuditVerdict.OPEN, AuditVerdict.EXPLAINED, AuditVerdict.CLEAN)

@@ -1,0 +1,1 @@
+"""Reading a span of a topic back from the lake, in the order in which it was stored."""

@@ -1,0 +1,1 @@
+"""``df.write`` into a topic: the format ``hbus``, the other way round."""

@@ -1,0 +1,1 @@
+"""``spark.read`` and ``spark.readStream`` of topics: the format ``hbus``."""

@@ -1,0 +1,113 @@
+"""Faults that were planted are found, exactly those and no others; what is as it should be gives no finding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from engine.core.errors import BadInput, NotThere
+from engine.pipeline.audit.auditing import Auditor
+from engine.pipeline.audit.findings import FindingKind, Severity
+from engine.pipeline.audit.report import AuditVerdict
+from tests.engine.pipeline.audit.asking import audit, counts, report
+from tests.engine.pipeline.audit.planting import Planter
+from tests.engine.pipeline.audit.telling import TOPIC, Hotel, Told
+
+FAULTS: dict[str, Callable[[Planter], None]] = {
+    "not archived": lambda planter: planter.not_archived(6),
+    "not told": lambda planter: planter.not_told(30),
+    "stored again": lambda planter: planter.stored_again(60),
+    "stored again with another payload": lambda planter: planter.stored_again(8, data={"booking": "another"}),
+    "swapped": lambda planter: planter.swapped(20),
+    "never published": lambda planter: planter.never_published(12),
+    "not delivered": lambda planter: planter.not_delivered(25, "billing"),
+    "retried": lambda planter: planter.happened(40, "housekeeping", FindingKind.RETRIED, ["retried", "settled"]),
+    "dead": lambda planter: planter.happened(15, "billing", FindingKind.DEAD, ["dead"]),
+    "lost": lambda planter: planter.happened(3, "billing", FindingKind.LOST, ["lost"]),
+    "passed": lambda planter: planter.happened(9, "housekeeping", FindingKind.PASSED, ["passed"]),
+    "handled again": lambda planter: planter.happened(7, "billing", FindingKind.HANDLED_AGAIN, ["settled", "settled"]),
+    "off the clock": lambda planter: planter.off_the_clock(11),
+    "of another source": lambda planter: planter.of_another_source(10, "/somebody/else"),
+    "no envelope": lambda planter: planter.no_envelope(5),
+    "told of nobody": lambda planter: planter.told_of_nobody(4, "billing"),
+}
+
+
+def test_what_is_as_it_should_be_gives_no_finding(hotel: Hotel, told: Told) -> None:
+    hotel.archive(told)
+    found = audit(hotel)
+    assert found.findings == []
+    assert found.verdict is AuditVerdict.CLEAN
+    assert found.archived.messages == found.published.messages == 6_000
+    assert found.archived.bytes == found.published.bytes == sum(len(each.envelope) for each in told.stored)
+    assert found.complete == 1.0
+    assert [(each.name, each.outcomes, each.open) for each in found.subscriptions] == [
+        ("billing", {"settled": 6_000}, 0),
+        ("housekeeping", {"settled": 6_000}, 0),
+    ]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_found_at_its_count_and_nothing_else(hotel: Hotel, told: Told, fault: str) -> None:
+    planter = Planter(told)
+    FAULTS[fault](planter)
+    hotel.archive(told)
+
+    found = audit(hotel, samples=1_000)
+
+    assert counts(found) == planter.expected
+    for finding in found.findings:
+        if ids := planter.ids[finding.kind, finding.subscription]:
+            assert {sample.id for sample in finding.samples} == ids
+            assert len(finding.samples) == len(ids)
+    bad = any(finding.severity is Severity.WRONG for finding in found.findings)
+    assert found.verdict is (AuditVerdict.WRONG if bad else AuditVerdict.CLEAN)
+
+
+def test_all_faults_at_once_are_found_each_at_its_count(hotel: Hotel, told: Told) -> None:
+    planter = Planter(told)
+    for plant in FAULTS.values():
+        plant(planter)
+    hotel.archive(told, rounds=5)
+    assert counts(audit(hotel)) == planter.expected
+
+
+def test_five_in_a_hundred_are_found_as_well(hotel: Hotel, told: Told) -> None:
+    planter = Planter(told)
+    planter.stored_again(300)
+    planter.not_told(300)
+    planter.not_delivered(300, "housekeeping")
+    hotel.archive(told)
+    assert counts(audit(hotel)) == planter.expected
+
+
+def test_a_finding_names_a_few_messages_and_tells_their_sources_keys_and_times(hotel: Hotel, told: Told) -> None:
+    planter = Planter(told)
+    planter.not_told(30)
+    hotel.archive(told)
+    (finding,) = audit(hotel).findings
+    by_id = {each.id: each for each in told.stored}
+    assert len(finding.samples) == 5
+    for sample in finding.samples:
+        each = by_id[sample.id]
+        assert (sample.source, sample.key, sample.at_ms) == (each.source, each.key, each.time_ms)
+    assert finding.says == "30 messages are in the lake, and the ledger knows none of them"
+
+
+def test_a_topic_that_the_lake_has_not_is_refused(hotel: Hotel, told: Told) -> None:
+    hotel.archive(told)
+    with pytest.raises(NotThere):
+        Auditor(hotel.lake).run(["unknown"])
+
+
+@pytest.mark.parametrize("window_ms", [1, 59_999])
+def test_windows_that_do_not_fit_are_refused(hotel: Hotel, told: Told, window_ms: int) -> None:
+    hotel.archive(told)
+    with pytest.raises(BadInput) as refused:
+        report(hotel, window_ms=window_ms)
+    assert refused.value.field == "window"
+    with pytest.raises(BadInput) as refused:
+        report(hotel, from_ms=5, to_ms=5)
+    assert refused.value.field == "to"
+    assert Auditor(hotel.lake).run([TOPIC]).topics[0].topic == TOPIC
