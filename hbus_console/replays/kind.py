@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -14,37 +13,37 @@ from django.http import QueryDict
 from django.urls import reverse
 from django.utils.http import urlencode
 
-from engine.bus import message as envelope
-from engine.bus.errors import MalformedEnvelope, PublishRefused
+from engine.bus.errors import PublishRefused
 from engine.bus.facts import Fact, batches
 from engine.bus.message import Message
 from engine.bus.subjects import MESSAGE, message_subject, subject_of
-from engine.bus.transport import Admin, Page, Stored
 from engine.core.clock import Clock, SystemClock, to_datetime
 from engine.core.error_text import shortened
 from engine.core.errors import BadInput
 from engine.core.ids import new_id, trace_id_of
 from engine.core.pacing import Pacing
 from engine.core.strict_json import NotJson
-from hbus_console.access.permissions import Actor, Forbidden
+from hbus_console.access.permissions import Actor, Forbidden, allows, require
 from hbus_console.evidence.columns import texts
+from hbus_console.messages.feature import PAYLOAD_REVEAL
 from hbus_console.messages.models import LONGEST_SOURCE
 from hbus_console.operations.kinds import Do, Item, Plan, Result, Sample, Step, Task
 from hbus_console.outbox.services import send_on_commit
 from hbus_console.quotas.asking import PUBLISH, pacing
+from hbus_console.replays import masked
 from hbus_console.replays import spec as specs
 from hbus_console.replays.feature import REPLAY
+from hbus_console.replays.from_archive import ArchiveWalk, let_go, older_warnings, survey_archive
 from hbus_console.replays.spec import Chosen, Selection
 from hbus_console.replays.target import ReplayTarget
+from hbus_console.replays.walking import Found, LogWalk, Walk, part_of
 from hbus_console.subjects import readable
 from hbus_console.topics.leaving import record_leaving
 from hbus_console.topics.models import Topic
 from hbus_console.topics.payloads import MaskingRules, shown
 from hbus_console.ui.formats import counted
-from hbus_console.wiring import bus, fact_log, store
+from hbus_console.wiring import fact_log, store
 
-#: Messages read from the store at once.
-PAGE = 500
 #: The most messages a dry run looks at.
 PLAN_MOST = 20_000
 #: The longest a dry run looks, in seconds: messages may be big.
@@ -60,16 +59,9 @@ _AT_THE_END = "the end of the range was reached"
 _clock = SystemClock()
 
 
-@dataclass(frozen=True)
-class Found:
-    """One message of the range: ``message`` is ``None`` when its envelope cannot be read."""
-
-    stored: Stored
-    message: Message | None
-
-
 class Replay:
-    """See :class:`hbus_console.operations.kinds.OperationKind`."""
+    """See :class:`~hbus_console.operations.kinds.OperationKind`, and beside it
+    :class:`~hbus_console.operations.guarded.GuardedKind`."""
 
     name = "replay"
     verb = "Replay"
@@ -101,7 +93,7 @@ class Replay:
 
     def title(self, spec: Mapping[str, Any]) -> str:
         wanted = specs.stored(spec)
-        return f"Replay {wanted.topic} {wanted.words}"
+        return f"Replay {wanted.topic} {'from the archive ' if wanted.read_from else ''}{wanted.words}"
 
     def plan(self, actor: Actor, spec: Mapping[str, Any]) -> Plan:
         try:
@@ -109,9 +101,31 @@ class Replay:
         except PublishRefused as refused:
             return Plan(None, obstacle=str(refused))
 
+    def guarded(self, spec: Mapping[str, Any]) -> list[str]:
+        if not (text := str(spec.get("filter") or "")):
+            return []
+        return masked.touched(Topic.objects.filter(name=self.namespace(spec)).first(), text)
+
+    def told(self, spec: Mapping[str, Any], guarded: Sequence[str]) -> dict[str, Any]:
+        return masked.told_spec(spec, guarded)
+
+    def require_all(self, actor: Actor, spec: Mapping[str, Any]) -> None:
+        require(actor, PAYLOAD_REVEAL, self.namespace(spec))
+
+    def knows_all(self, actor: Actor, spec: Mapping[str, Any]) -> bool:
+        return allows(actor, PAYLOAD_REVEAL, self.namespace(spec))
+
     def pacing(self, actor: str, spec: Mapping[str, Any]) -> Pacing | None:
         wanted = specs.stored(spec)
         return pacing(PUBLISH, wanted.into_topic or wanted.topic, actor)
+
+    def ahead(
+        self, spec: Mapping[str, Any], cursor: Mapping[str, Any], scopes: Sequence[str]
+    ) -> Mapping[str, int] | None:
+        return None
+
+    def let_go(self, operation_id: int) -> None:
+        let_go(operation_id)
 
     def look(self, task: Task, limit: int) -> Do:
         wanted = specs.stored(task.spec)
@@ -120,40 +134,49 @@ class Replay:
             raise BadInput(f"There is no topic {wanted.topic!r} any more.")
         shows = _still_allowed(task.actor, wanted)
         chosen, now_ms, target = Chosen(task.actor, wanted), _clock.now_ms(), ReplayTarget(task.actor, wanted)
-        after, scanned = str(task.cursor.get("after", "")), 0
+        walk = _walk(task.operation_id, topic, wanted)
+        most = int(task.cursor.get("most", 0)) or walk.most
+        part = part_of(walk, task.cursor.get("after"), chosen, limit=limit, scan_most=SCAN_MOST)
+        # Where it was asked about what is masked, the evidence of a message does not say by which operation it fitted.
+        why = "" if masked.touched(topic, wanted.filter) else f": {task.reason}"
         items: list[Item] = []
         copies: list[Message] = []
         facts: list[Fact] = []
-        finished = True
-        for found in _walk(topic, wanted, after):
-            if len(items) == limit or scanned == SCAN_MOST:
-                finished = False
-                break
-            scanned, after = scanned + 1, found.stored.position
+        matches = 0
+        for found in part.found:
             if found.message is None:
-                items.append(_unreadable(wanted, found.stored, "its envelope cannot be read"))
-            elif not chosen(found.message):
+                items.append(_unreadable(wanted, found, "its envelope cannot be read"))
                 continue
-            elif not _fit_to_copy(found.message):
-                items.append(_unreadable(wanted, found.stored, "its payload is not JSON"))
+            matches += 1
+            if not _fit_to_copy(found.message):
+                items.append(_unreadable(wanted, found, "its payload is not JSON"))
             elif problem := target.problem(found.message):
-                items.append(_unreadable(wanted, found.stored, problem))
+                items.append(_unreadable(wanted, found, problem))
             elif refused := target.refusal(copy := _copy(found.message, wanted, now_ms)):
-                items.append(_unreadable(wanted, found.stored, refused))
+                items.append(_unreadable(wanted, found, refused))
             else:
                 copies.append(copy)
                 items.append(_item(wanted, found, copy))
-                facts.append(_fact(wanted, found, copy, now_ms, f"as {copy.id} by {task.actor.name}: {task.reason}"))
-        total = int(task.cursor.get("scanned", 0)) + scanned
-        matched = int(task.cursor.get("matched", 0)) + len(facts)
-        note = f"Scanned {total:,}, matched {matched:,}" + (", reached the end of the range" if finished else "")
-        cursor = {"after": after, "scanned": total, "matched": matched}
-        step = Step(items, cursor, finished=finished, scanned=scanned, note=note)
-        # Once, with the first of them: there may be a million.
-        begins = bool(facts) and matched == len(facts)
+                facts.append(_fact(wanted, found, copy, now_ms, f"as {copy.id} by {task.actor.name}{why}"))
+        counts = {
+            name: int(task.cursor.get(name, 0)) + more
+            for name, more in (
+                ("scanned", part.scanned),
+                ("matched", matches),
+                ("left", matches - len(facts)),
+                ("twice", part.twice),
+            )
+        }
+        note = _told(**counts, most=most) + (", reached the end of the range" if part.finished else "")
+        # Once, with the first of them that are shown: there may be a million.
+        reveals = shows and bool(facts) and not task.cursor.get("revealed")
+        cursor = {"after": part.after or "", "most": most, **counts}
+        if reveals or task.cursor.get("revealed"):
+            cursor["revealed"] = True
+        step = Step(items, cursor, finished=part.finished, scanned=part.scanned, note=note)
 
         def do() -> Step:
-            if shows and begins:
+            if reveals:
                 _record_leaving(task, topic, wanted)
             return _publish(wanted, copies, facts, step)
 
@@ -161,7 +184,7 @@ class Replay:
 
 
 def _record_leaving(task: Task, topic: Topic, wanted: Selection) -> None:
-    where = {"into_topic": wanted.into_topic}
+    where = {"into_topic": wanted.into_topic} if wanted.into_topic else {"subscription": wanted.into_group}
     record_leaving(task.actor, topic.subject, MaskingRules.of(topic), where, task.reason)
 
 
@@ -174,16 +197,23 @@ def _publish(wanted: Selection, copies: Sequence[Message], facts: Sequence[Fact]
 
 
 def survey(actor: Actor, wanted: Selection, *, clock: Clock = _clock) -> Plan:
-    """What a replay would find, as far as one look reaches; changes nothing."""
+    """What a replay would find, as far as one look reaches; changes nothing. That something masked was asked
+    about is recorded before it is answered."""
+    topic = Topic.objects.get(name=wanted.topic)
+    masked.record_question(actor, topic, wanted.filter, clock=clock)
+    if wanted.read_from:
+        return survey_archive(actor, wanted)
     until = clock.monotonic() + LONGEST_S
     chosen, target = Chosen(actor, wanted), ReplayTarget(actor, wanted)
-    topic = Topic.objects.get(name=wanted.topic)
-    scanned = matched = unreadable = 0
+    if target.compares:
+        masked.record_comparison(actor, topic, target.compares, clock=clock)
+    scanned = matched = fit = unreadable = 0
     unfit: Counter[str] = Counter()
     samples: list[Sample] = []
     # Empty: it came to the end.
     why = ""
-    for found in _walk(topic, wanted, ""):
+    walk = LogWalk(topic, wanted)
+    for found in walk.found(""):
         if scanned == PLAN_MOST:
             why = f"a dry run looks at {PLAN_MOST:,} messages at most"
             break
@@ -193,59 +223,38 @@ def survey(actor: Actor, wanted: Selection, *, clock: Clock = _clock) -> Plan:
         scanned += 1
         if found.message is None:
             unreadable += 1
-        elif not chosen(found.message):
             continue
-        elif not _fit_to_copy(found.message):
+        if not chosen(found.message):
+            continue
+        matched += 1
+        if not _fit_to_copy(found.message):
             unreadable += 1
         elif problem := target.problem(found.message) or target.refusal(_copy(found.message, wanted, wanted.to_ms)):
             unfit[problem] += 1
         else:
-            matched += 1
+            fit += 1
             if len(samples) < _SAMPLES:
-                samples.append(_sample(topic, wanted, found.stored, found.message))
+                samples.append(_sample(topic, wanted, found, found.message))
     return Plan(
-        total=None if why else matched,
+        total=None if why else fit,
+        all_left=matched if not fit else 0,
         samples=samples,
-        warnings=[*_left(unreadable, unfit), *target.warnings()],
-        scanned=f"Scanned {scanned:,}, matched {matched:,}, stopped because {why or _AT_THE_END}",
+        warnings=[*older_warnings(wanted, walk.oldest_ms), *_left(unreadable, unfit), *target.warnings()],
+        scanned=f"{_told(scanned=scanned, matched=matched, left=matched - fit)}, stopped because {why or _AT_THE_END}",
         horizon=wanted.to_ms,
         dear=True,
     )
 
 
-def _walk(topic: Topic, wanted: Selection, after: str) -> Iterator[Found]:
-    """The messages of the range from ``after`` on, in the order of publishing."""
-    admin: Admin = bus.admin(topic.transport)
-    cursor = after or wanted.after or (f"@{wanted.from_ms}" if wanted.from_ms else "")
-    while True:
-        page = admin.browse(topic.name, after=cursor, limit=PAGE)
-        beyond = _beyond(admin, wanted, page)
-        for stored in page.entries:
-            if stored.at_ms > wanted.to_ms or stored.position == beyond:
-                return
-            if stored.at_ms >= wanted.from_ms:
-                yield Found(stored, _decoded(stored))
-            if wanted.until and stored.position == wanted.until:
-                return
-        if not page.next_position:
-            return
-        cursor = page.next_position
+def _told(*, scanned: int, matched: int, left: int, twice: int = 0, most: int = 0) -> str:
+    """What matches is what was asked for, wherever it is to go; what is left of it does not go there."""
+    of = f" of at most {most:,}" if most else ""
+    of += f" ({twice:,} of them once more)" if twice else ""
+    return f"Scanned {scanned:,}{of}, matched {matched:,}" + (f" ({left:,} of them left)" if left else "")
 
 
-def _beyond(admin: Admin, wanted: Selection, page: Page) -> str:
-    """Where a page is past the last message of the range: retention may have taken that one, and a replay of a release
-    before knows no instant of it. Asked once the page is there: what it took before that is not in it."""
-    if not wanted.until or any(stored.position == wanted.until for stored in page.entries):
-        return ""
-    first = admin.browse(wanted.topic, after=wanted.until, limit=1).entries
-    return first[0].position if first else ""
-
-
-def _decoded(stored: Stored) -> Message | None:
-    try:
-        return envelope.decode(stored.body)
-    except MalformedEnvelope:
-        return None
+def _walk(operation_id: int, topic: Topic, wanted: Selection) -> Walk:
+    return ArchiveWalk(operation_id, wanted) if wanted.read_from else LogWalk(topic, wanted)
 
 
 def _fit_to_copy(message: Message) -> bool:
@@ -295,16 +304,16 @@ def _left(unreadable: int, unfit: Counter[str]) -> Iterator[str]:
         yield f"{counted(more, 'message')} more do not fit there and will be left."
 
 
-def _sample(topic: Topic, wanted: Selection, stored: Stored, message: Message) -> Sample:
+def _sample(topic: Topic, wanted: Selection, found: Found, message: Message) -> Sample:
     value = shown(message, MaskingRules.of(topic)).value
     text = json.dumps(value, ensure_ascii=False, default=str) if value is not None else "no payload"
     subject = readable(MESSAGE, topic.name, message.id)
-    return Sample(subject, to_datetime(stored.at_ms), shortened(text, _SHOWN), _facets(wanted))
+    return Sample(subject, to_datetime(found.at_ms), shortened(text, _SHOWN), _facets(wanted))
 
 
-def _unreadable(wanted: Selection, stored: Stored, why: str) -> Item:
-    subject = readable(MESSAGE, wanted.topic, stored.position)
-    return Item(stored.position, subject, Result.FAILED, why, facets=_facets(wanted))
+def _unreadable(wanted: Selection, found: Found, why: str) -> Item:
+    subject = readable(MESSAGE, wanted.topic, found.position)
+    return Item(found.key, subject, Result.FAILED, why, facets=_facets(wanted))
 
 
 def _item(wanted: Selection, found: Found, copy: Message) -> Item:
@@ -313,7 +322,7 @@ def _item(wanted: Selection, found: Found, copy: Message) -> Item:
     became = message_subject(wanted.into_topic or wanted.topic, copy.id)
     place = subject_of(wanted.into_topic or wanted.topic, wanted.into_group)
     source = {"source": next(iter(texts(copy.source, 1, LONGEST_SOURCE)))}
-    return Item(found.stored.position, subject, Result.DONE, detail, became, place, _facets(wanted) | source)
+    return Item(found.key, subject, Result.DONE, detail, became, place, _facets(wanted) | source)
 
 
 def _facets(wanted: Selection) -> dict[str, str]:
@@ -331,7 +340,7 @@ def _fact(wanted: Selection, found: Found, copy: Message, now_ms: int, detail: s
         correlation_id=copy.correlationid,
         trace_id=trace_id_of(copy.traceparent),
         source=copy.source,
-        position=found.stored.position,
+        position=found.position,
         node=store.node_name(),
         detail=detail,
     )

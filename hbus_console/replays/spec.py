@@ -10,32 +10,39 @@ from django.http import QueryDict
 
 from engine.bus.filters import MessageFilter, compile_filter
 from engine.bus.message import Message
-from engine.core.clock import from_rfc3339
+from engine.core.clock import from_rfc3339, to_datetime
 from engine.core.errors import BadInput
 from engine.core.numbers import whole
+from engine.pipeline.lake.errors import LakeDamaged
 from hbus_console.access.acts import Act
 from hbus_console.access.permissions import Actor, allows, require
 from hbus_console.messages.feature import PAYLOAD_READ, PAYLOAD_REVEAL
 from hbus_console.messages.models import LedgerMessage
+from hbus_console.pipelines.replaying import reach_of
 from hbus_console.publishing.feature import PUBLISH
 from hbus_console.replays.feature import REPLAY
+from hbus_console.replays.masked import touched
 from hbus_console.subscriptions.models import Subscription
-from hbus_console.topics.leaving import require_move
-from hbus_console.topics.masking import is_masked
+from hbus_console.topics.leaving import require_call, require_move, require_return
 from hbus_console.topics.models import Topic
 from hbus_console.topics.payloads import MaskingRules
 from hbus_console.wiring import bus
 
 #: Where a replay may begin and end, and what it may look for.
-FIELDS = ("topic", "from", "to", "after", "until", "key", "filter", "into_group", "into_topic")
+FIELDS = ("topic", "read_from", "from", "to", "after", "until", "key", "filter", "into_group", "into_topic")
 #: What an address calls them where that differs: there ``from`` and ``to`` are the pages' time range.
 IN_ADDRESS = {"from": "starting", "to": "ending"}
 _LONGEST = 2_000
+#: What ``read_from`` says where it is not the topic itself.
+ARCHIVE = "archive"
+#: Of what a refusal repeats.
+_SHOWN = 80
 
 
 @dataclass(frozen=True)
 class Selection:
-    """A checked spec. Times are epoch milliseconds; 0 leaves that end open."""
+    """A checked spec. Times are epoch milliseconds; 0 leaves that end open. What is read from the archive ends before
+    ``to_ms``, so that spans which follow each other share nothing."""
 
     topic: str
     from_ms: int = 0
@@ -47,6 +54,8 @@ class Selection:
     filter: str = ""
     into_group: str = ""
     into_topic: str = ""
+    #: :data:`ARCHIVE`; empty: the topic itself.
+    read_from: str = ""
 
     def as_spec(self) -> dict[str, Any]:
         """As an operation keeps it."""
@@ -96,7 +105,9 @@ def read(actor: Actor, spec: Mapping[str, Any], now_ms: int) -> Selection:
     given = {name: _text(spec, name) for name in spec}
     topic = _topic(actor, REPLAY, given.get("topic", ""), "topic")
     _check_target(actor, topic, given)
-    return _range(actor, topic, given, now_ms)
+    selection = _range(actor, topic, given, now_ms)
+    shows_older(actor, selection)
+    return selection
 
 
 def read_range(actor: Actor, spec: Mapping[str, Any], now_ms: int) -> Selection:
@@ -107,7 +118,8 @@ def read_range(actor: Actor, spec: Mapping[str, Any], now_ms: int) -> Selection:
 
 
 def _range(actor: Actor, topic: Topic, given: Mapping[str, str], now_ms: int) -> Selection:
-    if not bus.transport(topic.transport).capabilities.browse:
+    read_from = _read_from(topic, given)
+    if not read_from and not bus.transport(topic.transport).capabilities.browse:
         raise BadInput(
             f"{topic.name} lies on {bus.transport(topic.transport).name}, which cannot be read back.",
             remedy="Replay from a topic on Redis Streams, or from the archive.",
@@ -126,11 +138,41 @@ def _range(actor: Actor, topic: Topic, given: Mapping[str, str], now_ms: int) ->
         filter=given.get("filter", ""),
         into_group=given.get("into_group", ""),
         into_topic=given.get("into_topic", ""),
+        read_from=read_from,
     )
     if selection.from_ms and selection.from_ms >= selection.to_ms:
         raise BadInput("The range is empty.", remedy="Let it begin before it ends.", field="spec.from")
     _check_filter(actor, topic, selection.filter)
     return selection
+
+
+def _read_from(topic: Topic, given: Mapping[str, str]) -> str:
+    """Empty for the topic itself. Raises ``BadInput`` where the archive has nothing of it, or cannot tell."""
+    text = given.get("read_from", "")
+    if text in ("", "topic"):
+        return ""
+    if text != ARCHIVE:
+        raise BadInput(
+            f"{text[:_SHOWN]!r} is nothing to read from.", remedy="Name topic or archive.", field="spec.read_from"
+        )
+    for name in ("after", "until"):
+        if given.get(name):
+            raise BadInput(
+                "What is read from the archive is chosen by time.",
+                remedy="Leave it empty, and name the instants where it begins and ends.",
+                field=f"spec.{name}",
+            )
+    try:
+        reach = reach_of(topic.name)
+    except LakeDamaged as error:
+        raise BadInput(error.what, remedy=error.remedy, field="spec.read_from") from error
+    if reach is None:
+        raise BadInput(
+            f"The archive has nothing of {topic.name}.",
+            remedy="Replay what the topic itself holds.",
+            field="spec.read_from",
+        )
+    return ARCHIVE
 
 
 def _last_ms(topic: Topic, after: str, until: str) -> int:
@@ -165,9 +207,21 @@ def require_still(actor: Actor, wanted: Selection) -> bool:
     """
     topic = _topic(actor, REPLAY, wanted.topic, "topic")
     _check_filter(actor, topic, wanted.filter)
+    older = shows_older(actor, wanted)
     if not wanted.into_topic:
+        return require_call(actor, topic, wanted.into_group) or older
+    return require_move(actor, topic, _topic(actor, PUBLISH, wanted.into_topic, "into_topic")) or older
+
+
+def shows_older(actor: Actor, wanted: Selection) -> bool:
+    """Whether the archive has messages of the range that are older than the topic: one of its name held them, whose
+    masks nobody knows any more. Raises ``Forbidden`` unless ``actor`` may reveal them then, and ``LakeDamaged``.
+    """
+    reach = reach_of(wanted.topic) if wanted.read_from else None
+    if reach is None:
         return False
-    return require_move(actor, topic, _topic(actor, PUBLISH, wanted.into_topic, "into_topic"))
+    topic = _topic(actor, REPLAY, wanted.topic, "topic")
+    return require_return(actor, topic, to_datetime(max(wanted.from_ms, reach.first_ms)))
 
 
 def _check_target(actor: Actor, topic: Topic, given: Mapping[str, str]) -> None:
@@ -182,6 +236,8 @@ def _check_target(actor: Actor, topic: Topic, given: Mapping[str, str]) -> None:
         raise BadInput(
             f"{group!r} is not subscribed to {topic.name}.", remedy="Name a subscription.", field="spec.into_group"
         )
+    if group:
+        require_call(actor, topic, group)
     if target:
         into = _topic(actor, PUBLISH, target, "into_topic")
         if into.pk == topic.pk:
@@ -196,11 +252,10 @@ def _check_filter(actor: Actor, topic: Topic, text: str) -> None:
     if not text:
         return
     try:
-        fields = compile_filter(text).payload_fields
+        asks = touched(topic, text)
     except BadInput as error:
         raise BadInput(error.what, remedy=error.remedy, field="spec.filter") from error
-    whole = "" in fields and MaskingRules.of(topic).hide_something
-    if whole or any(is_masked(field, topic.masked_fields) for field in fields):
+    if asks:
         require(actor, PAYLOAD_REVEAL, topic.name)
 
 
@@ -215,7 +270,7 @@ def _topic(actor: Actor, act: Act, name: str, field: str) -> Topic:
 
 
 def _position(topic: Topic, given: Mapping[str, str], name: str) -> str:
-    """Where the message of that id lies; what is no id is a position already, or the transport will say what it is."""
+    """Where the message of that id lies; what is no id is a position, or ``BadInput`` is raised."""
     text = given.get(name, "")
     if not text:
         return ""
@@ -227,7 +282,18 @@ def _position(topic: Topic, given: Mapping[str, str], name: str) -> str:
             remedy="Name the position of the one you mean.",
             field=f"spec.{name}",
         )
-    return found[0] if found else text
+    if found:
+        return found[0]
+    admin = bus.admin(topic.transport)
+    try:
+        admin.browse(topic.name, after=text, limit=1) if name == "after" else admin.read(topic.name, text)
+    except BadInput as error:
+        raise BadInput(
+            f"{text[:_SHOWN]!r} is neither the id of a known message of {topic.name} nor a position in its log.",
+            remedy="Take one of them from the page of the message.",
+            field=f"spec.{name}",
+        ) from error
+    return text
 
 
 def _instant(given: Mapping[str, str], name: str) -> int:

@@ -11,7 +11,7 @@ from hbus_console.messages.feature import PAYLOAD_REVEAL
 from hbus_console.outbox.services import check
 from hbus_console.replays import spec as specs
 from hbus_console.replays.spec import Selection
-from hbus_console.schemas.checking import PayloadCheck, check_of
+from hbus_console.schemas.checking import check_of
 from hbus_console.schemas.models import SchemaVersion
 from hbus_console.subscriptions.holding import holds
 from hbus_console.subscriptions.models import Subscription
@@ -31,7 +31,18 @@ class ReplayTarget:
         rules = MaskingRules.of(Topic.objects.filter(name=wanted.topic).first())
         # A schema that somebody wrote for it would tell, message by message, what is masked.
         tells = not rules.hide_something or allows(actor, PAYLOAD_REVEAL, wanted.topic)
-        self._check = _check_of(wanted.into_topic) if wanted.into_topic and tells else None
+        row = _schema_of(wanted.into_topic) if wanted.into_topic else None
+        check = check_of(row) if row is not None else None
+        self._check = check if tells else None
+        #: The schema that payloads are compared with, of which ``actor`` is told; empty: none.
+        self.compares = f"{wanted.into_topic}, version {row.version}" if row is not None and tells else ""
+        #: There is a schema, and nobody may be told what it says of payloads that are masked.
+        self._unchecked = check is not None and not tells
+
+    @property
+    def checks(self) -> bool:
+        """Whether payloads are compared with a schema there, and ``actor`` is told of it."""
+        return self._check is not None
 
     def problem(self, message: Message) -> str:
         """Why a publish there would refuse the payload; empty: it would not. Of the same topic it was taken once.
@@ -64,18 +75,34 @@ class ReplayTarget:
 
     def warnings(self) -> list[str]:
         """What whoever starts it should know of the place."""
-        return [*self._shown(), *self._held(), *self._repeated()]
+        return [*self._shown(), *self._not_checked(), *self._held(), *self._repeated()]
+
+    def _not_checked(self) -> list[str]:
+        if not self._unchecked:
+            return []
+        return [
+            f"The copies are not checked against the schema of {self._wanted.into_topic}: what is said of each would"
+            f" tell what {self._wanted.topic} masks. Of who may reveal it there, only those that fit are copied."
+        ]
 
     def _shown(self) -> list[str]:
         try:
             shows = specs.require_still(self._actor, self._wanted)
+            older = shows and specs.shows_older(self._actor, self._wanted)
         except HbusError as error:
             return [f"It would be refused: {error.what}"]
         if not shows:
             return []
+        if older:
+            return [
+                f"The archive has messages that are older than {self._wanted.topic} and may have been masked:"
+                " copies show them as it masks now. The audit log will say that you revealed them."
+            ]
+        where = f"{self._wanted.into_topic} masks less, or sends out"
+        if self._wanted.into_group:
+            where = f"{self._wanted.into_group} is a webhook, which is sent them whole"
         return [
-            f"The copies show what {self._wanted.topic} masks: {self._wanted.into_topic} masks less, or sends out. "
-            "The audit log will say that you revealed it."
+            f"The copies show what {self._wanted.topic} masks: {where}. The audit log will say that you revealed it."
         ]
 
     def _held(self) -> list[str]:
@@ -101,6 +128,5 @@ class ReplayTarget:
         return [f"{group} {keeps} have new ids, so what was handled before is done again."]
 
 
-def _check_of(topic: str) -> PayloadCheck | None:
-    row = SchemaVersion.objects.filter(topic__name=topic).order_by("-version").first()
-    return check_of(row) if row is not None else None
+def _schema_of(topic: str) -> SchemaVersion | None:
+    return SchemaVersion.objects.filter(topic__name=topic).order_by("-version").first()

@@ -39,9 +39,7 @@ def topic(settings: Settings, prefix: str, transactional_db: None) -> Iterator[T
     made = Topic.objects.create(name=TOPIC, team=team, masked_fields=["guest"])
     Topic.objects.create(name="booking.again", team=team, masked_fields=["guest"])
     for group in ("availability", "billing"):
-        Subscription.objects.create(
-            topic=made, group=group, team=team, handler="webhook", webhook_url="https://x.example/"
-        )
+        Subscription.objects.create(topic=made, group=group, team=team)
         bus.admin().create_group(TOPIC, group)
     bus.admin().create_topic("booking.again")
     yield made

@@ -12,7 +12,7 @@ from engine.core.clock import SystemClock
 from engine.core.errors import BadInput
 from hbus_console.access.permissions import Actor
 from hbus_console.operations import services
-from hbus_console.replays import kind as replays
+from hbus_console.replays import walking
 from hbus_console.wiring import bus, store
 from tests.hbus_console.replays.conftest import TOPIC, run
 
@@ -35,7 +35,7 @@ def test_one_that_was_begun_before_an_upgrade_ends_there_as_well(
     editor: Actor, published: list[Receipt], when: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It knows its end by its position alone, which retention takes."""
-    monkeypatch.setattr(replays, "PAGE", 4)
+    monkeypatch.setattr(walking, "PAGE", 4)
     spec = {"topic": TOPIC, "until": published[9].position, "into_group": "billing"}
     operation = services.start(editor, "replay", spec, reason="why", rate_per_s=0).operation
     operation.spec["to_ms"] = SystemClock().now_ms()

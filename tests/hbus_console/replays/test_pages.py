@@ -14,6 +14,7 @@ from hbus_console.accounts.models import User
 from hbus_console.messages.models import LedgerMessage
 from hbus_console.operations.models import Operation
 from hbus_console.publishing.producer import shared_producer
+from hbus_console.schemas.models import SchemaVersion
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics.models import Topic
 from hbus_console.ui.timerange import time_range
@@ -83,7 +84,7 @@ def test_a_range_can_be_named_by_ids(page: Client, published: list[Receipt]) -> 
     given = {"after": published[10].message_id, "until": published[13].message_id}
     assert "Scanned 3, matched 3" in page.get(f"/replays/{TOPIC}/test/", given).content.decode()
     given["until"] = "01NOBODYHASEVERSEENIT00000"
-    assert "is not a position" in page.get(f"/replays/{TOPIC}/test/", given).content.decode()
+    assert "is neither the id of a known message" in page.get(f"/replays/{TOPIC}/test/", given).content.decode()
 
 
 def test_an_id_that_several_sources_have_published_names_no_place(page: Client, published: list[Receipt]) -> None:
@@ -104,6 +105,22 @@ def test_a_wrong_filter_is_refused_at_its_place(page: Client) -> None:
 
 def test_trying_a_masked_field_takes_the_permission(page: Client) -> None:
     assert page.get(f"/replays/{TOPIC}/test/", {"filter": "payload.guest == 'g1'"}).status_code == 403
+
+
+def test_what_matches_and_does_not_fit_where_it_goes_still_matches(page: Client) -> None:
+    into = Topic.objects.get(name="booking.again")
+    SchemaVersion.objects.create(topic=into, version=1, body={"type": "array"}, created_by="ana")
+    Topic.objects.update(masked_fields=[])
+    asked = {"topic": TOPIC, "filter": "payload.n >= 31", "into_topic": into.name}
+    tried = page.get(f"/replays/{TOPIC}/test/", asked).content.decode()
+    assert "Scanned 40, matched 9, stopped" in tried
+    shown = page.get("/operations/plan/replay/", asked).content.decode()
+    assert "Scanned 40, matched 9 (9 of them left), stopped" in shown
+    assert "9 messages will be left: it does not fit the schema" in shown
+    assert "All that match are left" in shown
+    assert "Nothing matches" not in shown
+    none = page.get("/operations/plan/replay/", {**asked, "filter": "payload.n >= 99"}).content.decode()
+    assert "Nothing matches" in none
 
 
 def test_the_dry_run_starts_it(page: Client) -> None:
@@ -164,6 +181,47 @@ def test_a_replay_without_a_target_is_refused_in_the_words_of_the_form(page: Cli
     (said,) = page.get("/operations/plan/replay/", {"topic": TOPIC}).context["errors"].values()
     assert "Choose one of the two" in said
     assert "into_" not in said
+
+
+@pytest.mark.parametrize(
+    ("wrong", "at", "said"),
+    [
+        ({}, "into_group", "Choose one of the two"),
+        ({"into_group": "billing", "into_topic": "booking.again"}, "into_group", "Choose one of the two"),
+        ({"into_group": "billing", "filter": "payload.n >="}, "filter", "A value is missing before"),
+        ({"into_group": "billing", "starting": "yesterday"}, "from", "is no instant"),
+        ({"into_group": "billing", "ending": "2026-31-31"}, "to", "is no instant"),
+        (
+            {"into_group": "billing", "after": "01NOBODY"},
+            "after",
+            "neither the id of a known message of booking.created",
+        ),
+        ({"into_group": "billing", "until": "01NOBODY"}, "until", "nor a position in its log"),
+    ],
+)
+def test_a_form_that_is_refused_stands_there_again_with_its_values_and_what_is_wrong_at_its_field(
+    page: Client, wrong: dict[str, str], at: str, said: str
+) -> None:
+    filled = {"topic": TOPIC, "starting": "", "ending": "", "key": "H-1", **wrong}
+    answer = page.get(f"/replays/{TOPIC}/", {**filled, "dry": "run"})
+    shown = answer.content.decode()
+    assert answer.status_code == 422
+    assert {name: answer.context["given"][name] for name in ("key", *wrong) if name in answer.context["given"]} == {
+        name: filled[name] for name in ("key", *wrong) if name in answer.context["given"]
+    }
+    assert re.search(rf'id="{at}"[^>]* aria-invalid="true" aria-describedby="{at}-error"', shown)
+    assert shown.count('aria-invalid="true"') == 1
+    (error,) = re.findall(rf'<p class="error" id="{at}-error" role="alert">([^<]*)</p>', shown)
+    assert said in error
+
+
+def test_a_form_that_is_not_refused_leads_to_its_dry_run(page: Client) -> None:
+    filled = {"topic": TOPIC, "starting": "", "filter": "payload.n >= 35", "into_group": "billing"}
+    answer = page.get(f"/replays/{TOPIC}/", {**filled, "dry": "run"}, follow=True)
+    ((address, _),) = answer.redirect_chain
+    assert address.startswith("/operations/plan/replay/?")
+    assert "dry=" not in address
+    assert "matched 5" in answer.content.decode()
 
 
 def test_what_is_hidden_whole_is_found_by_no_filter_that_asks_for_it(page: Client) -> None:

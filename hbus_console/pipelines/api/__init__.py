@@ -1,0 +1,1 @@
+"""The archive, its series and its audits over HTTP."""

@@ -1,0 +1,75 @@
+"""A run of the archive over this installation's topics, each on the store that carries it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from engine.core.errors import BadInput
+from engine.pipeline.archive.archiving import Archived, Archiver, Execute, Progress
+from hbus_console.pipelines.ledger_archiving import LedgerArchived, LedgerArchiver
+from hbus_console.pipelines.models import ArchivedTopic
+from hbus_console.pipelines.services import is_rereadable
+from hbus_console.pipelines.the_lake import lake, remember_lake
+from hbus_console.topics.models import Topic
+from hbus_console.wiring import bus
+
+#: Told of a topic that cannot be read, and why.
+Warn = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveRun:
+    """What came of a run."""
+
+    #: Of each store that carries topics of it.
+    stores: Sequence[Archived]
+    ledger: LedgerArchived
+
+
+def wanted_topics(names: Sequence[str]) -> list[Topic]:
+    """Those of the archived topics that are named, or all. Raises :class:`BadInput` for one that is not archived."""
+    rows = ArchivedTopic.objects.select_related("topic").order_by("topic__name")
+    found = [row.topic for row in rows if not names or row.topic.name in names]
+    if missing := sorted(set(names) - {topic.name for topic in found}):
+        raise BadInput(
+            f"{missing[0]} is not archived.",
+            remedy="Have it archived first: `manage.py archive on TOPIC --reason …`, or on the page Archive.",
+            field="topic",
+        )
+    return found
+
+
+def run_archive(
+    topics: Sequence[Topic],
+    execute: Execute,
+    *,
+    cores: int = 2,
+    progress: Progress = lambda done, total: None,
+    warn: Warn = lambda said: None,
+    between: Callable[[], None] = lambda: None,
+) -> ArchiveRun:
+    """What these hold now, and what the ledger tells of them, that the lake has not.
+
+    ``between`` is called between two pages of the ledger; what it raises ends the run. Raises as
+    :meth:`~engine.pipeline.archive.archiving.Archiver.run` and
+    :meth:`~hbus_console.pipelines.ledger_archiving.LedgerArchiver.run`; what was committed before that counts.
+    """
+    by_carrier: dict[str, list[str]] = defaultdict(list)
+    for topic in topics:
+        if is_rereadable(topic):
+            by_carrier[topic.transport].append(topic.name)
+        else:
+            warn(
+                f"The messages of {topic.name} are not archived any further:"
+                " its transport keeps nothing of what was settled."
+            )
+    stores = [
+        Archiver(lake(), bus.config(carrier), execute, cores=cores).run(names, progress)
+        for carrier, names in by_carrier.items()
+    ]
+    archived = list(ArchivedTopic.objects.values_list("topic__name", flat=True))
+    ledger = LedgerArchiver(lake(), archived, between).run([topic.name for topic in topics])
+    remember_lake()
+    return ArchiveRun(stores, ledger)

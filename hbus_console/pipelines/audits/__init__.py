@@ -1,0 +1,1 @@
+"""Audits of the bus: asked for, kept, compared, and handed out signed."""

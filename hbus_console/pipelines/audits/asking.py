@@ -1,0 +1,93 @@
+"""An audit that somebody asks for: a run of the job that audits, over the topics that they may have audited."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import transaction
+
+from engine.bus.subjects import topic_subject
+from engine.core.errors import BadInput, NotThere
+from engine.core.subject import Subject
+from hbus_console import checks
+from hbus_console.access.permissions import SOMEWHERE, SYSTEM, Actor, allows, require
+from hbus_console.audit.services import record
+from hbus_console.jobs.models import JobRun
+from hbus_console.jobs.services.triggering import Trigger, trigger
+from hbus_console.pipelines.feature import AUDIT_JOB, AUDIT_RUN
+from hbus_console.pipelines.models import ArchivedTopic
+from hbus_console.pipelines.standing_jobs import have_jobs
+from hbus_console.pipelines.the_lake import lake
+from hbus_console.teams.models import Team
+
+#: Topics that one may name.
+MOST_NAMED = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class WantedAudit:
+    """Of these topics, of all that one may have audited where none is named; a span as RFC 3339 says it, either end
+    may be empty. ``key``: under the same one it is one audit."""
+
+    topics: Sequence[str] = ()
+    since: str = ""
+    until: str = ""
+    reason: str = ""
+    key: str = ""
+
+
+@transaction.atomic
+def ask_audit(actor: Actor, wanted: WantedAudit) -> JobRun:
+    """Have it made by the job; the run is returned. Raises ``Forbidden``, :class:`NotThere` for a topic that the lake
+    has nothing of, and :class:`BadInput` naming the field."""
+    topics = _topics(actor, wanted.topics)
+    reason = checks.reason(wanted.reason)
+    since = checks.instant(wanted.since, "since") if wanted.since else None
+    until = checks.instant(wanted.until, "until") if wanted.until else None
+    if since is not None and until is not None and since >= until:
+        raise BadInput("The span ends before it begins.", remedy="Say a later end, or none.", field="until")
+    _have_job()
+    parameters: Mapping[str, Any] = {
+        "topics": topics,
+        "since": wanted.since,
+        "until": wanted.until,
+        "asked_by": actor.name,
+    }
+    # It audits for everybody, and everybody reads of their topics alone: who may ask was asked above.
+    made = trigger(SYSTEM, AUDIT_JOB, Trigger(parameters, f"{actor.name}: {reason}", wanted.key))
+    if made.new:
+        subject = topic_subject(topics[0]) if len(topics) == 1 else Subject("job", AUDIT_JOB)
+        after = {"topics": topics, "since": wanted.since, "until": wanted.until, "run": made.run.pk}
+        record(actor, "bus-audit.run", subject, reason=reason, after=after)
+    return made.run
+
+
+def _have_job() -> None:
+    """Who deleted it gets it back with the next audit."""
+    first = ArchivedTopic.objects.select_related("topic__team").first()
+    team = (first and first.topic.team) or Team.objects.order_by("pk").first()
+    if team is None:
+        raise BadInput("No team could answer for the job that audits.", remedy="Make one.", field="topics")
+    have_jobs(team.name, "An audit is asked for.", [AUDIT_JOB])
+
+
+def _topics(actor: Actor, named: Sequence[str]) -> list[str]:
+    if len(named) > MOST_NAMED:
+        raise BadInput(
+            f"{len(named):,} topics are named.", remedy=f"Name {MOST_NAMED:,} at most, or none: all.", field="topics"
+        )
+    for name in named:
+        require(actor, AUDIT_RUN, checks.name(name, "topics"))
+    require(actor, AUDIT_RUN, SOMEWHERE)
+    there = lake().state().topics
+    for name in named:
+        if name not in there:
+            raise NotThere(f"The lake has nothing of {name}.", remedy="Is it archived?", field="topics")
+    found = sorted(set(named)) or sorted(name for name in there if allows(actor, AUDIT_RUN, name))
+    if not found:
+        raise BadInput(
+            "The lake has nothing that you may have audited.", remedy="Have a topic archived first.", field="topics"
+        )
+    return found

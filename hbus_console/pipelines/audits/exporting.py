@@ -1,0 +1,101 @@
+"""An audit on its way out: as CSV, as a page that stands alone, and as JSON that is signed."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+from django.conf import settings
+
+from engine.core.clock import to_rfc3339
+from engine.pipeline.audit.checks import CHECK_OF
+from engine.pipeline.audit.findings import Finding
+from engine.pipeline.audit.report import TopicAudit
+from hbus_console.access.permissions import Actor
+from hbus_console.messages.sizes import tells_sizes
+from hbus_console.pipelines.audits.reading import SeenAudit
+from hbus_console.pipelines.audits.signing import public_key, signed
+from hbus_console.topics.models import Topic
+from hbus_console.ui.formats import epoch_ms
+
+_COLUMNS = (
+    *("topic", "owner", "verdict", "from", "to", "published", "archived"),
+    *("check", "finding", "severity", "count", "subscription", "says", "why", "samples"),
+)
+#: What :class:`~engine.pipeline.audit.report.Amount` is told of, in the whole and in each window.
+_AMOUNTS = ("published", "archived", "replayed")
+#: What a spreadsheet would take for a formula.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def as_json(audit: SeenAudit, who: Actor) -> bytes:
+    """The audit of the topics in it, signed by this installation."""
+    return msgspec.json.encode(signed(msgspec.json.encode(content(audit, who))))
+
+
+def content(audit: SeenAudit, who: Actor) -> dict[str, Any]:
+    """All that is known of it and may be told to ``who``: ``bytes`` of a topic that masks what they may not reveal are
+    null, for a window of one message would tell what that is."""
+    it = audit.audit
+    topics = Topic.objects.in_bulk([row.topic for row in audit.rows], field_name="name")
+    return {
+        "form": "hbus audit 1",
+        "environment": settings.ENVIRONMENT_NAME,
+        "public_key": public_key(),
+        "audit": it.pk,
+        "at": to_rfc3339(epoch_ms(it.at)),
+        "asked_by": it.asked_by,
+        "lake_version": it.version,
+        "files": it.files,
+        "computed": it.computed,
+        "verdict": audit.verdict,
+        "topics": [
+            {"owner": row.owner, **_content_of(topic, who, topics.get(topic.topic))} for row, topic in audit.reports()
+        ],
+    }
+
+
+def _content_of(topic: TopicAudit, who: Actor, there: Topic | None) -> dict[str, Any]:
+    told: dict[str, Any] = msgspec.to_builtins(topic)
+    first_ms = min((window.from_ms for window in topic.windows), default=topic.from_ms)
+    if not tells_sizes(who, topic.topic, there, first_ms):
+        for place in (told, *told["windows"]):
+            for name in _AMOUNTS:
+                if place[name] is not None:
+                    place[name]["bytes"] = None
+    return told
+
+
+def as_csv(audit: SeenAudit) -> Iterator[str]:
+    """A line for each finding, and one for each topic without any."""
+    yield _line(_COLUMNS)
+    for row, topic in audit.reports():
+        published = "" if topic.published is None else topic.published.messages
+        about = (
+            *(row.topic, row.owner, topic.verdict.value, to_rfc3339(topic.from_ms), to_rfc3339(topic.to_ms)),
+            *(published, topic.archived.messages),
+        )
+        for finding in topic.findings:
+            yield _line((*about, *_told(finding)))
+        if not topic.findings:
+            yield _line((*about, *[""] * (len(_COLUMNS) - len(about))))
+
+
+def _told(finding: Finding) -> tuple[object, ...]:
+    return (
+        *(CHECK_OF[finding.kind].name, finding.kind.value, finding.severity.value, finding.count),
+        *(finding.subscription, finding.says, finding.why, " ".join(sample.id for sample in finding.samples)),
+    )
+
+
+def _line(values: tuple[object, ...]) -> str:
+    made = io.StringIO()
+    csv.writer(made).writerow([_harmless(value) for value in values])
+    return made.getvalue()
+
+
+def _harmless(value: object) -> object:
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value

@@ -1,0 +1,47 @@
+"""What the bus carried, kept for good."""
+
+from __future__ import annotations
+
+from hbus_console.access.acts import Act, Role
+from hbus_console.registry.declaration import Feature, MenuEntry, Mount
+
+#: The job that archives, and the function that it calls: here, so that whoever lists functions loads nothing more.
+JOB = "hbus.archive"
+#: Likewise the job that audits.
+AUDIT_JOB = "hbus.audit"
+#: Likewise of the one that rolls the lake up.
+ROLLUP_JOB = "hbus.rollup"
+ARCHIVE_SET = Act("archive.set", Role.GOVERNOR, "say which topics are archived", about="topic")
+ARCHIVE_KEEP = Act("archive.keep", Role.GOVERNOR, "say how long the archive keeps a topic, and hold it", about="topic")
+ARCHIVE_ERASE = Act("archive.erase", Role.GOVERNOR, "have the archive forget what bears a key", about="topic")
+AUDIT_RUN = Act("bus-audit.run", Role.OPERATOR, "have what is archived audited", about="topic")
+
+FEATURE = Feature(
+    name="pipelines",
+    menu=(
+        MenuEntry("archive", "Archive", "outline/archive", "pipelines:archive", "v", "Data", 10),
+        MenuEntry("audits", "Audits", "outline/checks", "pipelines:audits", "z", "Data", 20),
+    ),
+    pages=(Mount("", "hbus_console.pipelines.urls"),),
+    api=(
+        "hbus_console.pipelines.api.archive",
+        "hbus_console.pipelines.api.keeping",
+        "hbus_console.pipelines.api.audits",
+        "hbus_console.pipelines.api.series",
+    ),
+    acts=(ARCHIVE_SET, ARCHIVE_KEEP, ARCHIVE_ERASE, AUDIT_RUN),
+    offers=("replaying",),
+    ledger_models=("SeriesPoint", "RolledUp"),
+    duties=("hbus_console.pipelines.series_retention:series_retention",),
+    live=("hbus_console.pipelines.live:cells",),
+    alerts=("hbus_console.pipelines.alerts:KINDS",),
+    prepare=("hbus_console.pipelines.standing_jobs:prepare",),
+    audit_words={
+        "archive.start": "had the archive keep",
+        "archive.stop": "had the archive keep no more of",
+        "archive.keep": "said how long the archive keeps",
+        "archive.erase": "had the archive forget a key of",
+        "archive.anew": "began the archive anew, as of",
+        "bus-audit.run": "had audited what the archive has of",
+    },
+)

@@ -1,0 +1,42 @@
+"""The archive, its roll-up and its audit as jobs: schedules say how often they look, pages show each run."""
+
+from __future__ import annotations
+
+from engine.cron.work.call import RunContext
+from engine.cron.work.functions import job_function
+from hbus_console.pipelines.feature import AUDIT_JOB, JOB, ROLLUP_JOB
+
+
+@job_function(JOB)
+def archive(context: RunContext) -> str:
+    """Put what the archived topics hold into the lake."""
+    # It brings pyarrow, a hundred megabytes, which whoever merely lists the functions does without.
+    from hbus_console.pipelines.working import archive_all
+
+    return archive_all(context)
+
+
+@job_function(AUDIT_JOB)
+def audit(
+    context: RunContext,
+    topics: list[str] | None = None,
+    since: str = "",
+    until: str = "",
+    *,
+    days: int = 0,
+    asked_by: str = "",
+) -> str:
+    """Audit what the archive has: of these topics, or of all; from and to an RFC 3339 instant, or so many days back."""
+    # It brings numpy and pyarrow, likewise.
+    from hbus_console.pipelines.audits.working import audit_and_keep
+
+    return audit_and_keep(context, topics or [], since, until, days=days, asked_by=asked_by)
+
+
+@job_function(ROLLUP_JOB)
+def roll_up(context: RunContext) -> str:
+    """Make series of what came into the lake."""
+    # Likewise.
+    from hbus_console.pipelines.rolling import roll_up_all
+
+    return roll_up_all(context)

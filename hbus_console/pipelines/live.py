@@ -1,0 +1,23 @@
+"""What moves: ``archive``, with each commit of the lake, ``series``, with each roll-up of a day, and ``audits``."""
+
+from __future__ import annotations
+
+from hbus_console.pipelines.models import BusAudit
+from hbus_console.pipelines.series import rolled_up_ms
+from hbus_console.ui.live import LiveCells
+from hbus_console.ui.polling import once_a_poll
+from hbus_console.wiring.lake import lake
+
+
+def cells(now_ms: int, scopes: tuple[str, ...]) -> LiveCells:
+    """The same for everybody: numbers, which say of no topic that it moved."""
+    marks = {"archive": _version, "series": rolled_up_ms, "audits": _last_audit}
+    return LiveCells(marks={name: once_a_poll(look) for name, look in marks.items()})
+
+
+def _version() -> int:
+    return lake().version()
+
+
+def _last_audit() -> int:
+    return BusAudit.objects.values_list("pk", flat=True).first() or 0

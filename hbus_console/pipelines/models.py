@@ -1,0 +1,150 @@
+"""Which topics are archived, and the series that the lake was rolled up into."""
+
+from __future__ import annotations
+
+from django.db import models
+
+from engine.bus.subjects import subscription_subject, topic_subject
+from engine.core.subject import Subject
+from engine.pipeline.rollup.series import Resolution
+from hbus_console.topics.models import Topic
+
+
+class ArchivedTopic(models.Model):
+    """A topic that is put into the lake. What it holds of a topic stays when this row goes, or the topic does."""
+
+    topic = models.OneToOneField(Topic, on_delete=models.CASCADE, related_name="archived")
+    started_at = models.DateTimeField(auto_now_add=True)
+    started_by = models.CharField(max_length=150)
+
+    class Meta:
+        ordering = ["topic__name"]
+
+    @property
+    def subject(self) -> Subject:
+        """Its topic."""
+        return self.topic.subject
+
+
+class LakeBegun(models.Model):
+    """That something was put into the lake: one row, or none. Without it an empty folder is a lake to begin."""
+
+    at = models.DateTimeField(auto_now_add=True)
+
+
+class BusAudit(models.Model):
+    """One audit of what the lake has, as it ended. Its verdict is that of whoever looks: the worst of the topics that
+    they may see."""
+
+    at = models.DateTimeField(db_index=True)
+    took_ms = models.PositiveIntegerField()
+    #: Who asked; empty: the schedule of the job.
+    asked_by = models.CharField(max_length=150, blank=True)
+    #: The run of the job that made it; ``None``: a command did.
+    run = models.BigIntegerField(null=True)
+    #: The span that was asked for; ``None``: from the first message, and to the last that could be judged.
+    from_ms = models.BigIntegerField(null=True)
+    to_ms = models.BigIntegerField(null=True)
+    #: Which commit of the lake was looked at, how many files were compared, and of how many the side was computed.
+    version = models.BigIntegerField()
+    files = models.PositiveIntegerField()
+    computed = models.PositiveIntegerField()
+    #: All findings as Parquet, for whoever may see every topic of it.
+    findings = models.BinaryField()
+
+    class Meta:
+        ordering = ["-pk"]
+
+    @property
+    def took_us(self) -> int:
+        """For those who tell of durations."""
+        return self.took_ms * 1000
+
+
+class AuditedTopic(models.Model):
+    """What one audit says of one topic."""
+
+    audit = models.ForeignKey(BusAudit, on_delete=models.CASCADE, related_name="topics")
+    topic = models.CharField(max_length=200)
+    #: The team that answered for it then; empty: none.
+    owner = models.CharField(max_length=100, blank=True)
+    verdict = models.CharField(max_length=10)
+    from_ms = models.BigIntegerField()
+    to_ms = models.BigIntegerField()
+    #: ``None``: the ledger's part is not in the lake.
+    published = models.BigIntegerField(null=True)
+    archived = models.BigIntegerField()
+    replayed = models.BigIntegerField()
+    #: What lists and sums need of the report: see :class:`~hbus_console.pipelines.audits.summary.TopicSummary`.
+    summary = models.JSONField()
+    #: The whole report, compressed: see :mod:`~hbus_console.pipelines.audits.keeping`.
+    report = models.BinaryField()
+
+    class Meta:
+        ordering = ["topic"]
+        constraints = [models.UniqueConstraint(fields=["audit", "topic"], name="pipelines_audited_topic_once")]
+
+    @property
+    def subject(self) -> Subject:
+        """Its topic."""
+        return Subject("topic", self.topic)
+
+
+class SeriesPoint(models.Model):
+    """What happened in one minute, hour or day, to a topic or in one of its subscriptions; as
+    :class:`~engine.pipeline.rollup.series.SeriesCounts` says. A span in which nothing happened has none."""
+
+    topic = models.CharField(max_length=255)
+    #: Empty: of the topic itself.
+    subscription = models.CharField(max_length=255, default="")
+    resolution = models.CharField(max_length=6, choices=[(each.value, each.value) for each in Resolution])
+    #: When it begins, in seconds since the epoch.
+    at = models.BigIntegerField()
+    stored = models.BigIntegerField(default=0)
+    bytes = models.BigIntegerField(default=0)
+    published = models.BigIntegerField(default=0)
+    settled = models.BigIntegerField(default=0)
+    retried = models.BigIntegerField(default=0)
+    dead = models.BigIntegerField(default=0)
+    timed = models.BigIntegerField(default=0)
+    p50_ms = models.FloatField(null=True)
+    p99_ms = models.FloatField(null=True)
+    longest_ms = models.FloatField(null=True)
+    late_p50_ms = models.FloatField(null=True)
+    late_p99_ms = models.FloatField(null=True)
+    skewed = models.BigIntegerField(default=0)
+
+    class Meta:
+        db_table = "ledger_series"
+        constraints = [
+            models.UniqueConstraint(fields=["topic", "subscription", "resolution", "at"], name="one_point_of_a_span")
+        ]
+        indexes = [models.Index(fields=["resolution", "at"], name="series_by_age")]
+
+    @property
+    def subject(self) -> Subject:
+        """Its subscription, or its topic."""
+        if self.subscription:
+            return subscription_subject(self.topic, self.subscription)
+        return topic_subject(self.topic)
+
+
+class RolledUp(models.Model):
+    """That the points of one day of a topic are those of what the lake had of it."""
+
+    topic = models.CharField(max_length=255)
+    #: UTC: ``2026-11-28``.
+    date = models.CharField(max_length=10)
+    #: See :attr:`engine.pipeline.rollup.days.TopicDay.digest`.
+    digest = models.CharField(max_length=64)
+    #: When, in epoch milliseconds.
+    at_ms = models.BigIntegerField(db_index=True)
+
+    class Meta:
+        db_table = "ledger_series_days"
+        constraints = [models.UniqueConstraint(fields=["topic", "date"], name="one_roll_up_of_a_day")]
+
+    @property
+    def subject(self) -> Subject:
+        """Its topic."""
+        return topic_subject(self.topic)

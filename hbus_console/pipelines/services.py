@@ -1,0 +1,64 @@
+"""Which topics are archived, and by whom: page, endpoint and command go through here."""
+
+from __future__ import annotations
+
+from django.db import transaction
+
+from engine.bus import Rereads
+from engine.core.errors import BadInput
+from hbus_console import checks
+from hbus_console.access.permissions import Actor, require
+from hbus_console.audit.already import already
+from hbus_console.audit.services import record
+from hbus_console.pipelines.feature import ARCHIVE_SET
+from hbus_console.pipelines.models import ArchivedTopic
+from hbus_console.pipelines.standing_jobs import have_jobs
+from hbus_console.topics.lookup import topic as known_topic
+from hbus_console.topics.models import Topic
+from hbus_console.wiring import bus
+
+
+def is_rereadable(topic: Topic) -> bool:
+    """Whether its transport keeps what was settled, so that it can be archived."""
+    return isinstance(bus.admin(topic.transport), Rereads)
+
+
+@transaction.atomic
+def archive_topic(actor: Actor, name: str, reason: str) -> ArchivedTopic:
+    """Put all that the topic holds, and will hold, into the lake. Makes the jobs that do it,
+    roll it up and audit it, where there are none.
+
+    Raises ``Forbidden``, ``UnknownTopic``, and :class:`BadInput` naming the field.
+    """
+    require(actor, ARCHIVE_SET, name)
+    topic = known_topic(name)
+    reason = checks.reason(reason)
+    if not is_rereadable(topic):
+        raise BadInput(
+            f"{name} cannot be archived: its transport keeps nothing of what was settled.",
+            remedy="Move it to one that can be read again, such as redis_stream.",
+            field="topic",
+        )
+    if topic.team is None:
+        raise BadInput(f"{name} has no owner.", remedy="Name one in its settings.", field="topic")
+    row, made = ArchivedTopic.objects.get_or_create(topic=topic, defaults={"started_by": actor.name})
+    if not made:
+        # A release that brings another job makes it for who archived before.
+        have_jobs(topic.team.name, f"For the archive of {name}.")
+        already(topic.subject, "is archived", reason=reason)
+        return row
+    have_jobs(topic.team.name, f"For the archive of {name}, which {actor.name} asked for.")
+    record(actor, "archive.start", topic.subject, reason=reason)
+    return row
+
+
+@transaction.atomic
+def stop_archiving(actor: Actor, name: str, reason: str) -> None:
+    """Put nothing more of the topic into the lake; what is there stays. Raises as :func:`archive_topic`."""
+    require(actor, ARCHIVE_SET, name)
+    topic = known_topic(name)
+    reason = checks.reason(reason)
+    if ArchivedTopic.objects.filter(topic=topic).delete()[0]:
+        record(actor, "archive.stop", topic.subject, reason=reason)
+    else:
+        already(topic.subject, "is not archived", reason=reason)
