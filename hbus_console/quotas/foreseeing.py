@@ -115,7 +115,7 @@ def _by_period(rule: Rule, of: Q, span: _Span, kept: UsesReach) -> list[TenantFo
     while begin < end:
         ends = min(end, period_at(rule.period, rule.zone, begin * 1000)[1] // 1000)
         for tenant, (admitted, refused) in used_by_tenant(of, begin, ends, kept).items():
-            subject = _subject(rule, tenant)
+            subject = subject_of(rule, tenant)
             came[subject][begin] += admitted + refused
             lost[subject] += refused
         begin = ends
@@ -125,7 +125,7 @@ def _by_period(rule: Rule, of: Q, span: _Span, kept: UsesReach) -> list[TenantFo
 def _of_each(rule: Rule, of: Q, span: _Span, kept: UsesReach) -> tuple[list[TenantForeseen], int]:
     """Of each by itself, and how many tenants are left out."""
     by_tenant = used_by_tenant(of, *span, kept)
-    whose = {tenant: _subject(rule, tenant) for tenant in by_tenant}
+    whose = {tenant: subject_of(rule, tenant) for tenant in by_tenant}
     asked, lost = Counter[str](), Counter[str]()
     for tenant, (admitted, refused) in by_tenant.items():
         asked[whose[tenant]] += admitted + refused
@@ -151,7 +151,7 @@ def _of_each(rule: Rule, of: Q, span: _Span, kept: UsesReach) -> tuple[list[Tena
     return found, len(doubtful) - len(chosen)
 
 
-def _subject(rule: Rule, tenant: str) -> str:
+def subject_of(rule: Rule, tenant: str) -> str:
     """The tenant as the rule sees it: whose buckets are not told apart."""
     return tenant if rule.by_program else person_of(tenant)
 

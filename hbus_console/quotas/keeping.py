@@ -40,7 +40,8 @@ class NodeCounter:
         self._clock = clock or SystemClock()
 
     def tick(self) -> None:
-        show_nodes(nodes_now(self._clock.now_ms()))
+        now_ms = self._clock.now_ms()
+        show_nodes(nodes_now(now_ms), now_ms)
 
 
 def node_counter() -> NodeCounter:

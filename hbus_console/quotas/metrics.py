@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from prometheus_client import Gauge
 
 from engine.quota import Source
+from hbus_console.metrics import was_set
 from hbus_console.quotas.standing import NodeNow
 
 _STATES = ("reached", "cut_off", "silent")
@@ -25,7 +26,7 @@ _LIMITERS = Gauge(
 )
 
 
-def show_nodes(nodes: Iterable[NodeNow]) -> None:
+def show_nodes(nodes: Iterable[NodeNow], now_ms: int) -> None:
     """Set the gauges from all that told within the hour; limiters of silent ones count no more."""
     states, sources = Counter[str](), Counter[str]()
     for node in nodes:
@@ -36,3 +37,4 @@ def show_nodes(nodes: Iterable[NodeNow]) -> None:
         _NODES.labels(state).set(states[state])
     for source in Source:
         _LIMITERS.labels(source.value).set(sources[source.value])
+    was_set((_NODES, _LIMITERS), now_ms)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from hbus_console.quotas.views import books, forms, lists, plans, policy, several_plans, suggestions, trying
+from hbus_console.quotas.views import advice, books, forms, lists, plans, policy, several_plans, suggestions, trying
 
 app_name = "quotas"
 _ONE = "quotas/policies/<str:policy>"
@@ -21,6 +21,7 @@ urlpatterns = [
     path("quotas/versions/<int:book>/", books.book, name="book"),
     path("quotas/versions/<int:book>/roll-back/", books.roll_back_to, name="roll-back"),
     path(f"{_ONE}/", policy.detail, name="policy"),
+    path(f"{_ONE}/advice/", advice.advice, name="advice"),
     path(f"{_ONE}/settings/", forms.settings, name="settings"),
     path(f"{_ONE}/versions/<int:version>/restore/", policy.restore, name="restore"),
     path(f"{_ONE}/promote/", policy.promote, name="promote"),

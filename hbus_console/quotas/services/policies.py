@@ -13,6 +13,7 @@ from engine.core.errors import BadInput, Conflict, NotThere
 from hbus_console import checks
 from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.already import already
+from hbus_console.audit.meanwhile import require_current
 from hbus_console.audit.services import record
 from hbus_console.faults import GatheredFaults
 from hbus_console.quotas.feature import QUOTA_EDIT
@@ -111,7 +112,7 @@ def change_policy(
     with transaction.atomic():
         state = lock_book()
         row = policy(name, lock=True)
-        checks.revision(version, row.version, name)
+        require_current(version, row.version, name, row.subject)
         return _change(_PolicyAct(actor, "quota.change", reason), state, row, changes)
 
 
@@ -123,7 +124,7 @@ def promote_trial(actor: Actor, name: str, reason: str, *, version: int | None =
     with transaction.atomic():
         state = lock_book()
         row = policy(name, lock=True)
-        checks.revision(version, row.version, name)
+        require_current(version, row.version, name, row.subject)
         if not row.canary_percent:
             raise Conflict(f"Nothing is tried of {name}.", remedy="Say at how many tenants, and what.")
         wanted = {"limit": row.canary_limit, "burst": row.canary_burst, "canary_percent": 0}
@@ -138,7 +139,7 @@ def restore_policy(actor: Actor, name: str, number: int, reason: str, *, version
     with transaction.atomic():
         state = lock_book()
         row = policy(name, lock=True)
-        checks.revision(version, row.version, name)
+        require_current(version, row.version, name, row.subject)
         reason = checks.reason(reason)
         found = PolicyVersion.objects.filter(policy=name, number=number).first()
         if found is None:

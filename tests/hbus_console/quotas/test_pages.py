@@ -48,7 +48,7 @@ def _text(client: Client, path: str) -> str:
 
 
 def _used(tenant: str, admitted: int, refused: int, resource: str = "hotels.rates", service: str = "publish") -> None:
-    book_one(round(time.time()) // 60 * 60, (service, resource, tenant), admitted, refused)
+    book_one(int(time.time()) // 60 * 60, (service, resource, tenant), admitted, refused)
 
 
 def _told(node: str, version: int, limiter: LimiterReport, *, away_s: float = 0) -> None:
@@ -117,7 +117,7 @@ def test_who_may_see_a_namespace_sees_its_uses_and_no_others(make_policy: MakePo
 
 def test_the_chart_tells_asked_admitted_and_the_limit_as_it_was(page: Client, make_policy: MakePolicy) -> None:
     make_policy("globetrek", 40, 100, tenant="globetrek")
-    minute = round(time.time()) // 60 * 60 - 120
+    minute = int(time.time()) // 60 * 60 - 120
     book_one(minute, ("publish", "hotels.rates", "globetrek"), 3000, 600)
     change_policy(SYSTEM, "globetrek", {"limit": 50.0})
     data = page.get("/quotas/chart/?policy=globetrek&range=1h").json()
@@ -131,7 +131,7 @@ def test_the_chart_tells_asked_admitted_and_the_limit_as_it_was(page: Client, ma
 
 def test_a_chart_of_a_day_tells_quarters_and_one_of_an_hour_minutes(page: Client, make_policy: MakePolicy) -> None:
     make_policy("everyone", 40, 100)
-    quarter = round(time.time()) // 900 * 900 - 1_800
+    quarter = int(time.time()) // 900 * 900 - 1_800
     for minute, admitted in ((quarter, 900), (quarter + 840, 1_800)):
         book_one(minute, ("publish", "hotels.rates", "globetrek"), admitted)
     for of in ("", "&service=publish&resource=hotels.rates&tenant=globetrek"):
