@@ -15,6 +15,7 @@ from django.db import IntegrityError, transaction
 from engine.core.clock import SystemClock, to_datetime
 from engine.core.errors import BadInput
 from engine.core.subject import Subject
+from hbus_console import checks
 from hbus_console.access.acts import Role
 from hbus_console.access.permissions import GLOBAL, SYSTEM, Actor, Forbidden, ScopedRole, require
 from hbus_console.access.scopes import valid_scope
@@ -99,6 +100,7 @@ def create_user(
 def change_grants(actor: Actor, user: User, grants: Iterable[ScopedRole], reason: str = "") -> None:
     """Give ``user`` exactly these roles, with effect on their next request. Raises ``BadInput`` or ``Forbidden``."""
     _require_a_person(actor)
+    reason = checks.reason(reason, required=False)
     wanted = _checked(grants)
     with transaction.atomic():
         fresh = _locked(user)
@@ -124,6 +126,7 @@ def change_grants(actor: Actor, user: User, grants: Iterable[ScopedRole], reason
 def deactivate_user(actor: Actor, user: User, reason: str = "") -> None:
     """Shut an account: its sessions end with their next request and its tokens are revoked for good."""
     require(actor, ACCESS_MANAGE)
+    reason = checks.reason(reason, required=False)
     with transaction.atomic():
         fresh = _locked(user)
         _keep_an_admin(actor, fresh, "deactivate")
@@ -140,7 +143,8 @@ def deactivate_user(actor: Actor, user: User, reason: str = "") -> None:
 
 def reactivate_user(actor: Actor, user: User, reason: str = "") -> None:
     """Open an account again with its roles as they were; its old sessions and tokens stay dead."""
-    require(actor, ACCESS_MANAGE)
+    _require_a_person(actor)
+    reason = checks.reason(reason, required=False)
     with transaction.atomic():
         fresh = _locked(user)
         if fresh.is_active:
@@ -183,6 +187,7 @@ def reset_password(actor: Actor, user: User, reason: str = "") -> str:
     Whoever has to be given a new password may have lost the old one to somebody who made tokens with it.
     """
     _require_a_person(actor)
+    reason = checks.reason(reason, required=False)
     with transaction.atomic():
         fresh = _locked(user)
         password = _generated_password()
@@ -222,7 +227,7 @@ def _require_a_person(actor: Actor) -> None:
     require(actor, ACCESS_MANAGE)
     if actor.kind == "token":
         raise Forbidden(
-            "Only a person can add users, give them roles, or a new password.",
+            "Only a person can add users, open accounts, or give roles or a new password.",
             remedy="Sign in to the console, or send its session and CSRF token.",
             action=ACCESS_MANAGE,
         )

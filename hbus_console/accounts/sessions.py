@@ -16,8 +16,10 @@ from engine.core.subject import Subject
 from hbus_console.access import context
 from hbus_console.access.permissions import ANONYMOUS, Actor, Forbidden
 from hbus_console.accounts.actors import actor_of
+from hbus_console.accounts.devices import device_of
 from hbus_console.accounts.models import User
 from hbus_console.accounts.throttle import LoginThrottle, wait_s
+from hbus_console.audit.refusal_counts import record_or_count
 from hbus_console.audit.services import record
 
 #: Longer input is not a password but an attempt to keep the hasher busy.
@@ -39,24 +41,24 @@ def sign_in(request: HttpRequest, username: str, password: str, throttle: LoginT
 
     Whether the account exists cannot be told from the answer, its timing, or the wait.
     """
-    address = context.current().address
     # Nobody's name holds what this spells out, and not every database would look for it.
     username = storable(username)
-    waiting = throttle.begin(username, address)
+    place = context.current().address, device_of(request, username)
+    waiting = throttle.begin(username, *place)
     if waiting:
         raise LoginRefused(
-            "Too many wrong passwords for this account from your address.",
+            "Too many wrong passwords for this account, or from your address.",
             remedy=f"Wait {in_words(waiting)}, then try again.",
             wait_s=waiting,
         )
     user = auth.authenticate(request, username=username, password=password[:LONGEST_PASSWORD])
     if not isinstance(user, User):
-        failures = throttle.failures(username, address)
+        failures = throttle.failures(username, *place)
         _audit_failure(username, failures)
         next_wait = wait_s(failures)
         remedy = f"The next try is possible in {in_words(next_wait)}." if next_wait else "Try again."
         raise LoginRefused("The name or the password is wrong.", remedy=remedy, wait_s=next_wait)
-    throttle.succeeded(username, address)
+    throttle.succeeded(username, *place)
     with transaction.atomic():
         auth.login(request, user)
         record(actor_of(user), "session.login", Subject("user", "", user.username))
@@ -79,16 +81,16 @@ def change_own_password(actor: Actor, request: HttpRequest, current: str, new: s
     user = request.user
     if actor.kind != "user" or not isinstance(user, User) or actor.user_id != user.pk:
         raise Forbidden("A password is changed by its owner, signed in to the console.", remedy="Sign in first.")
-    address = context.current().address
-    waiting = throttle.begin(user.username, address)
+    place = context.current().address, device_of(request, user.username)
+    waiting = throttle.begin(user.username, *place)
     if waiting:
         raise BadInput(
             "Too many wrong passwords.", remedy=f"Wait {in_words(waiting)}, then try again.", field="current"
         )
     if not user.check_password(current[:LONGEST_PASSWORD]):
-        _audit_failure(user.username, throttle.failures(user.username, address))
+        _audit_failure(user.username, throttle.failures(user.username, *place))
         raise BadInput("The current password is wrong.", remedy="Type it again.", field="current")
-    throttle.succeeded(user.username, address)
+    throttle.succeeded(user.username, *place)
     if new == current:
         raise BadInput("The new password is the old one.", remedy="Choose another.", field="new")
     check_password(new, user, field="new")
@@ -122,10 +124,10 @@ def in_words(seconds: float) -> str:
 
 def _audit_failure(username: str, failures: int) -> None:
     known = User.objects.filter(username=username).values_list("username", flat=True).first()
-    with transaction.atomic():
-        record(
-            ANONYMOUS,
-            "session.login.refused",
-            Subject("user", "", known or UNKNOWN_ACCOUNT),
-            after={"failures": failures, "wait_s": wait_s(failures)},
-        )
+    record_or_count(
+        ANONYMOUS,
+        "session.login.refused",
+        Subject("user", "", known or UNKNOWN_ACCOUNT),
+        {"failures": failures, "wait_s": wait_s(failures)},
+        by_subject=True,
+    )

@@ -16,6 +16,7 @@ from django.db.models import Q
 from engine.core.clock import Clock, SystemClock, to_datetime
 from engine.core.errors import BadInput
 from engine.core.subject import Subject
+from hbus_console import checks
 from hbus_console.access.acts import Role
 from hbus_console.access.permissions import Actor, Forbidden, allows, contains, require
 from hbus_console.access.scopes import valid_scope
@@ -113,6 +114,7 @@ def revoke_token(actor: Actor, token: ApiToken, reason: str = "", *, clock: Cloc
     """
     if not (is_own(actor, token) and allows(actor, TOKEN_OWN)):
         require(actor, ACCESS_MANAGE)
+    reason = checks.reason(reason, required=False)
     with transaction.atomic():
         fresh = ApiToken.objects.select_for_update().select_related("user").get(pk=token.pk)
         if fresh.revoked_at is not None:

@@ -23,8 +23,9 @@ from engine.core.clock import from_rfc3339, to_rfc3339
 from engine.core.file_lock import unlock
 from hbus_console.audit.chain import link
 
-#: An anchor line is far shorter.
-_TAIL_BYTES = 4096
+#: An anchor line is far shorter; whatever is longer hbus did not write, and no crash tore.
+_LINE_BYTES = 4096
+_STEP_BYTES = 1 << 14
 _CHUNK = 1 << 20
 
 
@@ -91,10 +92,10 @@ class AnchorFile:
     def _append(
         self, file: IO[bytes], head: tuple[int, str] | None, at_ms: int, begin: bool, verified: bool
     ) -> Anchor | None:
-        size, lines = _last_lines(file)
+        size, line = _last_line(file)
         file.truncate(size)
-        last = next((line for line in lines if line.mac), None)
-        newest = lines[0].anchor.seq if lines else -1
+        newest = line.anchor.seq if line else -1
+        last = line if line is None or line.mac else _last_line(file, hashed=True)[1]
         if head is None or (last is None and not begin):
             return None
         if newest > head[0] or (newest == head[0] and last is not None and not verified):
@@ -116,29 +117,29 @@ class AnchorFile:
 
     def last(self) -> Anchor | None:
         """The newest readable anchor, without reading the file from its beginning."""
-        lines = self._tail_lines()[1]
-        return lines[0].anchor if lines else None
+        line = self._last()[1]
+        return line.anchor if line else None
 
     def tail(self) -> Tail | None:
         """How far the file goes; ``None`` where it has no hashed line at its end."""
-        end, lines = self._tail_lines()
-        return Tail(lines[0].file, lines[0].mac, end) if lines and lines[0].mac else None
+        end, line = self._last()
+        return Tail(line.file, line.mac, end) if line and line.mac else None
 
     def holds(self, tail: Tail) -> bool:
         """Whether the file still has what it had when it ended with ``tail``."""
         try:
             with _opened(self._path) as file:
-                _, lines = _last_lines(file, tail.end)
+                _, line = _last_line(file, tail.end)
         except OSError:
             return False
-        return bool(lines) and hmac.compare_digest(lines[0].mac, tail.mac)
+        return line is not None and hmac.compare_digest(line.mac, tail.mac)
 
-    def _tail_lines(self) -> tuple[int, list[_AnchorLine]]:
+    def _last(self) -> tuple[int, _AnchorLine | None]:
         try:
             with _opened(self._path) as file:
-                return _last_lines(file)
+                return _last_line(file)
         except OSError:
-            return 0, []
+            return 0, None
 
     def walk(self, since: Tail | None = None) -> AnchorLines:
         """Read it from the beginning, or from where it ended before; what is appended from now on is not read."""
@@ -182,15 +183,24 @@ class AnchorLines:
         offset = self.since.end if self.since else 0
         file.seek(offset)
         before = hashlib.sha256()
-        told = False
-        for raw in file:
+        told = strange = False
+        parts = iter(lambda: file.readline(_LINE_BYTES), b"")
+        for raw in parts:
             offset += len(raw)
-            if offset > self._size or not raw.endswith(b"\n"):
+            if offset > self._size or (len(raw) < _LINE_BYTES and not raw.endswith(b"\n")):
                 return
-            line = _parse(raw)
+            rest = raw
+            line = _parse(raw) if raw.endswith(b"\n") else None
             if line is None:
-                shown = raw.decode(errors="replace").strip()[:80]
-                yield LineFlaw(0, f"A line of the anchor file is no anchor: {shown!r}.")
+                if not strange:
+                    # Thousands of them shall not crowd out what else is found.
+                    strange = True
+                    shown = raw.decode(errors="replace").strip()[:80]
+                    yield LineFlaw(0, f"A line of the anchor file is no anchor: {shown!r}.")
+                while not rest.endswith(b"\n"):
+                    before.update(rest)
+                    rest = next(parts, b"\n")
+                    offset += len(rest)
             else:
                 flaw = self._judged(line, before.hexdigest())
                 if line.mac:
@@ -203,7 +213,7 @@ class AnchorLines:
                     # One line that was taken out or written by others puts all behind it in question.
                     told = True
                     yield flaw
-            before.update(raw)
+            before.update(rest)
 
     def _judged(self, line: _AnchorLine, before: str) -> LineFlaw | None:
         seq = line.anchor.seq
@@ -231,16 +241,36 @@ def read_own(path: Path) -> bytes:
         return file.read()
 
 
-def _last_lines(file: IO[bytes], end: int | None = None) -> tuple[int, list[_AnchorLine]]:
-    """Where the whole lines end (by ``end``, else in all), and the last ones that can be read, the newest first."""
+def _last_line(file: IO[bytes], end: int | None = None, *, hashed: bool = False) -> tuple[int, _AnchorLine | None]:
+    """Where the whole lines end (by ``end``, else in all), and the last one that can be read, and is ``hashed``.
+
+    However much lies behind it that is none: others shall not stop the anchors by writing something there.
+    """
     size = file.seek(0, os.SEEK_END) if end is None else min(end, file.seek(0, os.SEEK_END))
-    start = max(0, size - _TAIL_BYTES)
-    file.seek(start)
-    tail = file.read(size - start)
-    whole = tail.rfind(b"\n") + 1
-    if start and not whole:
-        return size, []
-    return start + whole, [line for raw in reversed(tail[:whole].splitlines()) if (line := _parse(raw))]
+    whole = _behind_last(b"\n", file, size)
+    stop = whole
+    # What is no anchor is skipped at the speed of the disk, and not line by line.
+    while (found := _behind_last(b'"hash"', file, stop)) > 0:
+        start = _behind_last(b"\n", file, found)
+        file.seek(start)
+        line = _parse(raw) if (raw := file.readline(_LINE_BYTES)).endswith(b"\n") else None
+        if line is not None and (line.mac or not hashed):
+            return whole, line
+        stop = start
+    return whole, None
+
+
+def _behind_last(mark: bytes, file: IO[bytes], end: int) -> int:
+    """Behind the last ``mark`` before ``end``; 0 where there is none."""
+    stop = end
+    while stop > 0:
+        start = max(0, stop - _STEP_BYTES)
+        file.seek(start)
+        found = file.read(min(end, stop + len(mark) - 1) - start).rfind(mark)
+        if found >= 0:
+            return start + found + len(mark)
+        stop = start
+    return 0
 
 
 def _digest(file: IO[bytes], size: int) -> str:
@@ -252,10 +282,13 @@ def _digest(file: IO[bytes], size: int) -> str:
 
 
 def _parse(raw: bytes) -> _AnchorLine | None:
+    # What hbus writes needs no escapes: behind one may stand what no hash can be made of.
+    if b"\\" in raw or not raw.isascii():
+        return None
     try:
         body = json.loads(raw)
         anchor = Anchor(int(body["seq"]), str(body["hash"]), from_rfc3339(body["at"]))
         mac = str(body.pop("mac", ""))
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError):
         return None
     return _AnchorLine(anchor, body if mac else {}, mac)

@@ -24,6 +24,7 @@ from hbus_console.audit import export as exports
 from hbus_console.audit import trail
 from hbus_console.audit.feature import AUDIT_READ
 from hbus_console.audit.models import AuditEntry
+from hbus_console.audit.sides import shown
 from hbus_console.audit.state import ChainState, chain_state, verify_for_a_person
 from hbus_console.ui.timerange import named_in, read_range
 
@@ -101,7 +102,7 @@ def _asked(request: Request) -> tuple[trail.Filter, datetime | None, datetime | 
     wanted = trail.read_filter(request.GET.dict())
     if not named_in(request._request):
         return wanted, None, None
-    span = read_range(request._request)
+    span = read_range(request._request, zoned=True)
     return wanted, *trail.span(span.start_ms, span.end_ms)
 
 
@@ -128,7 +129,7 @@ class Entries(ApiView):
                 "next": next_page(request, found.older),
                 "previous": next_page(request, found.newer),
                 "looked_to": found.looked_to or None,
-                "results": [_entry(entry) for entry in found.entries],
+                "results": [_entry(entry) for entry in shown(found.entries)],
             }
         )
 
@@ -144,7 +145,7 @@ class OneEntry(ApiView):
         found = trail.visible(self.actor).filter(seq=seq).first()
         if found is None:
             raise NotThere(f"There is no audit entry {seq} that you may see.", field="seq")
-        return Response(_entry(found))
+        return Response(_entry(shown([found])[0]))
 
 
 class Chain(ApiView):
@@ -186,7 +187,7 @@ class ExportEntries(ApiView):
         tags=["audit"],
         parameters=[
             OpenApiParameter("as", enum=list(exports.FORMATS), required=True),
-            OpenApiParameter("reason", description="Why; stands in the audit log."),
+            OpenApiParameter("reason", description="Why; stands in the audit log. May be left out."),
             *_FILTERS,
         ],
         responses={(200, "text/csv"): OpenApiTypes.STR, (200, "application/jsonl"): OpenApiTypes.STR, **_REFUSED},

@@ -16,7 +16,9 @@ class AuditConfig(AppConfig):
         from hbus_console.audit.guards import after_migrate
         from hbus_console.audit.left_behind import left_entry, note_unanswered
         from hbus_console.audit.refusals import book_refusal
+        from hbus_console.cells import read_any_cell
 
+        read_any_cell()
         post_migrate.connect(after_migrate, sender=self)
         refused.connect(book_refusal, dispatch_uid="audit")
         look_for_traces_with(left_entry)

@@ -11,6 +11,7 @@ from django.urls import reverse
 
 from hbus_console.access.permissions import SOMEWHERE, allows
 from hbus_console.audit.feature import AUDIT_READ
+from hbus_console.audit.gravity import gravest
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.state import chain_state
 from hbus_console.audit.trail import sees_all
@@ -25,8 +26,8 @@ def concerns(look: Look) -> list[Concern]:
     state = chain_state()
     if state.word != "broken":
         return []
-    findings = state.verified.findings if state.verified else []
-    note = state.trouble or (findings[0].what if findings else "")
+    worst = gravest(state.verified.findings) if state.verified else None
+    note = state.cut_off_sentence or (worst.what if worst else "") or state.trouble
     if not note or not sees_all(look.actor):
         # Which entry, and what it is about, is nobody's business who may not read it.
         note = "the last verification did not hold"

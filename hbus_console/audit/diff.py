@@ -96,11 +96,14 @@ def diff(before: dict[str, Any] | None, after: dict[str, Any] | None) -> list[Ch
 
 def _hides(value: Any) -> bool:
     """Whether a part of it is redacted."""
-    if isinstance(value, dict):
-        return any(map(_hides, value.values()))
-    if isinstance(value, list):
-        return any(map(_hides, value))
-    return isinstance(value, str) and REDACTED in value
+    parts = [value]
+    while parts:
+        each = parts.pop()
+        if isinstance(each, dict | list):
+            parts.extend(each.values() if isinstance(each, dict) else each)
+        elif isinstance(each, str) and REDACTED in each:
+            return True
+    return False
 
 
 def _listed(one: Any, other: Any) -> str:

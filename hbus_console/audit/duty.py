@@ -5,6 +5,7 @@ from __future__ import annotations
 import structlog
 
 from engine.core.clock import Clock, SystemClock
+from hbus_console.audit.gravity import gravest
 from hbus_console.audit.state import last_verified, verify_now
 
 #: Every entry from the first is walked at least this often.
@@ -25,10 +26,10 @@ class AuditVerification:
         known = last_verified()
         due = known is None or self._clock.now_ms() - known.full_at_ms >= FULL_EVERY_MS
         verdict = verify_now(full=due or None, clock=self._clock)
-        if not verdict.holds:
+        if worst := gravest(verdict.findings):
             log.error(
                 "the audit log does not hold",
                 findings=verdict.findings_total,
-                first=verdict.findings[0].what,
+                worst=worst.what,
                 remedy="Keep a copy of the database and of STATE/audit, then run `manage.py audit verify`.",
             )

@@ -17,11 +17,12 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, StreamingHttpResponse
 
 from engine.core.errors import BadInput
+from hbus_console import checks
 from hbus_console.access.permissions import Actor, require
-from hbus_console.audit.damage import legible
 from hbus_console.audit.feature import AUDIT_EXPORT
-from hbus_console.audit.models import AuditEntry
+from hbus_console.audit.models import AuditEntry, numbered
 from hbus_console.audit.services import content, record
+from hbus_console.audit.sides import shown
 from hbus_console.audit.subjects import LOG
 from hbus_console.audit.trail import Filter, narrowed
 
@@ -74,7 +75,7 @@ class Export:
             yield _csv_rows([COLUMNS])
         last = 0
         while batch := list(self.entries.filter(seq__gt=last).order_by("seq")[:BATCH]):
-            yield write(batch)
+            yield write(shown(batch))
             last = batch[-1].seq
 
 
@@ -87,8 +88,12 @@ def export(
     *,
     reason: str = "",
 ) -> Export:
-    """Begin an export of the entries that exist now and match. Raises ``Forbidden`` or ``BadInput`` (as, from)."""
+    """Begin an export of the entries that exist now and match. Raises ``Forbidden`` or ``BadInput`` (as, reason).
+
+    A program may leave the reason out; a page asks for it.
+    """
     require(actor, AUDIT_EXPORT)
+    reason = checks.reason(reason, required=False)
     if form not in FORMATS:
         raise BadInput(f"There is no export as {form!r}.", remedy="Use csv or jsonl.", field="as")
     wanted = wanted or Filter()
@@ -99,7 +104,7 @@ def export(
         chosen["to"] = end
     with transaction.atomic():
         entry = record(actor, "audit.export", LOG, reason=reason, after={"form": form, "filter": chosen})
-    entries = narrowed(AuditEntry.objects.filter(seq__lt=entry.seq), wanted, start, end)
+    entries = narrowed(numbered().filter(seq__lt=entry.seq), wanted, start, end)
     return Export(entries, form, entry)
 
 
@@ -115,8 +120,9 @@ def streamed(request: HttpRequest, found: Export) -> StreamingHttpResponse:
 
 
 def as_json(entry: AuditEntry) -> dict[str, Any]:
-    """An entry as the API and the JSON lines give it: what the hash covers, and the hashes."""
-    return {**content(legible(entry)), "previous_hash": entry.previous_hash, "hash": entry.hash}
+    """An entry as the API and the JSON lines give it: what the hash covers, and the hashes. It is one of
+    :func:`~.sides.shown`: where something is hidden by now, the hash covers what stands in the log."""
+    return {**content(entry), "previous_hash": entry.previous_hash, "hash": entry.hash}
 
 
 def neutral(cell: str) -> str:

@@ -28,6 +28,7 @@ FEATURE = Feature(
         "hbus_console.audit.anchor:AuditAnchor",
         "hbus_console.audit.duty:AuditVerification",
         "hbus_console.audit.open_decisions:UntoldDecisions",
+        "hbus_console.audit.refusal_counts:RefusalSums",
     ),
     concerns=("hbus_console.audit.concerns:concerns",),
     live=("hbus_console.audit.live:cells",),

@@ -1,16 +1,14 @@
-"""A refused governed act leaves an audit entry, although the act itself left nothing."""
+"""A refused governed act leaves an audit entry, or is counted for one, although the act itself left nothing."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from django.db import transaction
-
 from engine.core.subject import Subject
 from hbus_console.access.acts import Act
 from hbus_console.access.permissions import GLOBAL, SOMEWHERE, Actor, Forbidden
 from hbus_console.audit.models import REFUSED, AuditEntry
-from hbus_console.audit.services import record
+from hbus_console.audit.refusal_counts import record_or_count
 from hbus_console.audit.subjects import INSTALLATION, NAMESPACE
 from hbus_console.subjects import readable
 
@@ -23,17 +21,17 @@ def book_refusal(actor: Actor, error: Forbidden, **_: Any) -> None:
 def record_refusal(actor: Actor, error: Forbidden) -> AuditEntry | None:
     """Book ``<action>.refused`` in a transaction of its own; call it after the refused act's has rolled back.
 
-    Returns ``None`` when there is nothing to book: reading is not governed, and nobody is known to have asked.
+    Returns ``None`` when there is nothing to book: reading is not governed, and nobody is known to have asked. So it
+    does where it was counted, after many of the same person.
     """
     if error.action is None or not error.action.governed or not actor.is_authenticated:
         return None
-    with transaction.atomic():
-        return record(
-            actor,
-            f"{error.action.name}{REFUSED}",
-            _refused(error.action, error.resource),
-            after={"why": error.what, "remedy": error.remedy},
-        )
+    return record_or_count(
+        actor,
+        f"{error.action.name}{REFUSED}",
+        _refused(error.action, error.resource),
+        {"why": error.what, "remedy": error.remedy},
+    )
 
 
 def _refused(action: Act, resource: str) -> Subject:

@@ -22,6 +22,7 @@ from engine.core.errors import Conflict
 from hbus_console.audit import chain, witness
 from hbus_console.audit.anchor import anchor_file, last_anchor
 from hbus_console.audit.anchor_file import Anchor, Tail, read_own
+from hbus_console.audit.gravity import gravest
 from hbus_console.audit.models import newest
 from hbus_console.audit.verify import Finding, FindingKind, Verdict, lacks_anchors, verify
 from hbus_console.audit.witness import Alarm, Witness
@@ -138,8 +139,8 @@ def verify_now(*, full: bool | None = None, clock: Clock | None = None) -> Verdi
     _compare(verdict, known, told)
     good = verdict.holds
     now = clock.now_ms()
-    if not good and told is not None and told.alarm is None:
-        witness.raise_alarm(Alarm(now, verdict.findings[0].what))
+    if told is not None and told.alarm is None and (worst := gravest(verdict.findings)):
+        witness.raise_alarm(Alarm(now, worst.what))
     walked = verdict.walked.tail if verdict.walked else None
     _write(
         Verified(

@@ -16,7 +16,8 @@ from hbus_console import checks, cursors
 from hbus_console.access.permissions import GLOBAL, Actor, require, visible_scopes
 from hbus_console.access.scopes import scopes_q
 from hbus_console.audit.feature import AUDIT_READ
-from hbus_console.audit.models import BEYOND, REFUSED, AuditEntry, newest
+from hbus_console.audit.models import BEYOND, REFUSED, AuditEntry, newest, numbered
+from hbus_console.audit.sides import kept_from_search
 from hbus_console.audit.words import PERSONS
 
 PAGE = 50
@@ -39,7 +40,7 @@ class Filter:
     #: A topic (everything in it counts), or the exact name of another target.
     target: str = ""
     correlation: str = ""
-    #: Somewhere in the target, the reason, or what was before or after.
+    #: Somewhere in the target, the reason, or what was before or after (but where that may be hidden by now).
     q: str = ""
     #: One of :data:`BY`.
     by: str = ""
@@ -71,12 +72,12 @@ def visible(actor: Actor) -> QuerySet[AuditEntry]:
     """
     require(actor, AUDIT_READ)
     if sees_all(actor):
-        return AuditEntry.objects.all()
+        return numbered()
     scopes = visible_scopes(actor, AUDIT_READ)
     own = Q(actor=actor.name, actor_kind=actor.kind)
     if actor.kind == "user":
         own |= Q(actor__startswith=f"{actor.name}/", actor_kind="token")
-    return AuditEntry.objects.filter(scopes_q(scopes, "namespace") | own)
+    return numbered().filter(scopes_q(scopes, "namespace") | own)
 
 
 def sees_all(actor: Actor) -> bool:
@@ -109,8 +110,7 @@ def narrowed(
         entries = entries.annotate(_before=Cast("before", text), _after=Cast("after", text)).filter(
             Q(target__icontains=wanted.q)
             | Q(reason__icontains=wanted.q)
-            | Q(_before__icontains=wanted.q)
-            | Q(_after__icontains=wanted.q)
+            | (~Q(action__in=kept_from_search()) & (Q(_before__icontains=wanted.q) | Q(_after__icontains=wanted.q)))
         )
     if start is not None:
         entries = entries.filter(at__gte=start)

@@ -9,15 +9,16 @@ from enum import StrEnum
 from typing import Any
 
 from django.conf import settings
-from django.db import connection
+from django.db import DatabaseError, connection
 
 from engine.core.error_text import words_of
-from hbus_console.audit import chain, guards
+from hbus_console.audit import chain, guards, indexes
 from hbus_console.audit.anchor import anchor_file, is_young
 from hbus_console.audit.anchor_file import Anchor, AnchorLines, LineFlaw, Tail
-from hbus_console.audit.models import BEYOND, AuditEntry
+from hbus_console.audit.models import BEYOND, AuditEntry, misnumbered, numbered
 from hbus_console.audit.services import content
-from hbus_console.audit.spelling import respelled, with_spelling
+from hbus_console.audit.spelling import mistyped, respelled, with_spelling
+from hbus_console.database import is_damage
 from hbus_console.ui.formats import counted
 
 #: Entries read at once: what bounds memory.
@@ -25,7 +26,7 @@ BATCH = 2_000
 #: So many findings are described; all are counted.
 SHOWN = 50
 #: What a cell raises that does not hold what its column promises: SQLite keeps in any column whatever it was given.
-_UNREADABLE = (ValueError, TypeError, OverflowError, AttributeError)
+_UNREADABLE = (ValueError, TypeError, OverflowError, AttributeError, RecursionError)
 
 
 class FindingKind(StrEnum):
@@ -40,6 +41,7 @@ class FindingKind(StrEnum):
     REWRITTEN = "rewritten"
     ANCHOR = "anchor"
     UNGUARDED = "unguarded"
+    HIDDEN = "hidden"
 
 
 @dataclass(frozen=True)
@@ -112,35 +114,24 @@ def verify(
     ``since`` is how far the anchors were verified before. ``seen`` names who saw the anchor file go how far: "was
     verified before". Finds altered, removed, reordered and inserted entries, a log that was cut off behind an anchor or
     rebuilt as a whole, cells that hold what their column does not (where the database itself cannot read one, the walk
-    ends there), a log that is no longer young and has no anchor, anchors that are not what hbus wrote, and guards
-    of the database that do not stand. Entries appended meanwhile are included or not, but never found at fault.
+    ends there), a log that is no longer young and has no anchor, anchors that are not what hbus wrote, guards of the
+    database that do not stand, and what hides entries from lists: from the beginning on also what an index lacks.
+    Entries appended meanwhile are included or not, but never found at fault.
     """
     began = time.monotonic()
     verdict = Verdict(first_seq=after + 1, last_seq=after, head=after_hash)
     for what in guards.flaws(connection):
         verdict.find(FindingKind.UNGUARDED, 0, what)
-    if after and not AuditEntry.objects.filter(seq=after, hash=after_hash).exists():
-        verdict.find(FindingKind.REWRITTEN, after, f"Entry {after:,} is no longer the one that was verified before.")
-    # The walk begins behind them.
-    for seq in AuditEntry.objects.filter(seq__lt=1).order_by("seq").values_list("seq", flat=True)[:SHOWN]:
-        verdict.find(FindingKind.INSERTED, seq, f"Entry {seq:,} stands before the first one.")
-    for seq in AuditEntry.objects.filter(seq__gte=BEYOND).values_list("seq", flat=True)[:SHOWN]:
-        verdict.find(FindingKind.UNREADABLE, 0, f"The number of an entry is {str(seq)[:40]!r}.")
     # Before the walk: an anchor made meanwhile is no reason to look away.
     verdict.bare = anchor_file().last() is None
-    unanchored = verdict.bare and not is_young()
     walk = _AnchorWalk(verdict, after, since)
+    unanchored = False
     try:
-        for entry in _entries(after):
-            try:
-                _check(verdict, entry)
-                walk.reach(entry)
-            except _UNREADABLE as error:
-                what = f"Entry {entry.seq:,} holds what its columns do not ({words_of(error)})."
-                verdict.find(FindingKind.UNREADABLE, entry.seq, what)
-            verdict.entries += 1
-            verdict.last_seq, verdict.head = entry.seq, entry.hash
-    except _UNREADABLE as error:
+        unanchored = verdict.bare and not is_young()
+        _look_around(verdict, after, after_hash)
+        _walk(verdict, after, walk)
+    except (*_UNREADABLE, DatabaseError) as error:
+        _raise_unless_damage(error)
         seq = verdict.last_seq + 1
         what = f"Entry {seq:,} cannot be read ({words_of(error)}); what follows it was not verified."
         verdict.find(FindingKind.UNREADABLE, seq, what)
@@ -148,8 +139,50 @@ def verify(
     walk.finish(seen)
     if unanchored:
         lacks_anchors(verdict)
+    if not after:
+        _look_at_indexes(verdict)
     verdict.took_s = round(time.monotonic() - began, 3)
     return verdict
+
+
+def _look_around(verdict: Verdict, after: int, after_hash: str) -> None:
+    """What the walk does not come by."""
+    for hidden in indexes.definitions(connection):
+        verdict.find(FindingKind.HIDDEN, hidden.seq, hidden.what)
+    if after and not AuditEntry.objects.filter(seq=after, hash=after_hash).exists():
+        verdict.find(FindingKind.REWRITTEN, after, f"Entry {after:,} is no longer the one that was verified before.")
+    # The walk begins behind them.
+    for seq in numbered().filter(seq__lt=1).values_list("seq", flat=True)[:SHOWN]:
+        verdict.find(FindingKind.INSERTED, seq, f"Entry {seq:,} stands before the first one.")
+    for seq in misnumbered().values_list("seq", flat=True)[:SHOWN]:
+        verdict.find(FindingKind.UNREADABLE, 0, f"The number of an entry is {str(seq)[:40]!r}.")
+
+
+def _look_at_indexes(verdict: Verdict) -> None:
+    try:
+        for hidden in indexes.contents(connection):
+            verdict.find(FindingKind.HIDDEN, hidden.seq, hidden.what)
+    except DatabaseError as error:
+        _raise_unless_damage(error)
+        verdict.find(FindingKind.UNREADABLE, 0, f"An index of the log cannot be read ({words_of(error)}).")
+
+
+def _raise_unless_damage(error: Exception) -> None:
+    """A database that cannot be asked now says nothing of the log."""
+    if isinstance(error, DatabaseError) and not is_damage(error):
+        raise error
+
+
+def _walk(verdict: Verdict, after: int, anchors: _AnchorWalk) -> None:
+    for entry in _entries(after):
+        try:
+            _check(verdict, entry)
+            anchors.reach(entry)
+        except _UNREADABLE as error:
+            what = f"Entry {entry.seq:,} holds what its columns do not ({words_of(error)})."
+            verdict.find(FindingKind.UNREADABLE, entry.seq, what)
+        verdict.entries += 1
+        verdict.last_seq, verdict.head = entry.seq, entry.hash
 
 
 def lacks_anchors(verdict: Verdict) -> None:
@@ -161,16 +194,14 @@ def lacks_anchors(verdict: Verdict) -> None:
 
 def _entries(after: int) -> Iterator[AuditEntry]:
     """Keyset batches rather than one cursor: no long transaction, and a batch is all that is in memory."""
-    entries = with_spelling(AuditEntry.objects.filter(seq__lt=BEYOND).order_by("seq"))
+    entries = with_spelling(numbered().filter(seq__lt=BEYOND).order_by("seq"))
     while True:
         try:
             batch = list(entries.filter(seq__gt=after)[:BATCH])
-        except _UNREADABLE:
+        except (*_UNREADABLE, DatabaseError):
             # One at a time, up to the one that raises: so it is known which.
             seqs = (
-                AuditEntry.objects.filter(seq__gt=after, seq__lt=BEYOND)
-                .order_by("seq")
-                .values_list("seq", flat=True)[:BATCH]
+                numbered().filter(seq__gt=after, seq__lt=BEYOND).order_by("seq").values_list("seq", flat=True)[:BATCH]
             )
             for seq in list(seqs):
                 yield entries.get(seq=seq)
@@ -191,7 +222,10 @@ def _check(verdict: Verdict, entry: AuditEntry) -> None:
     elif entry.previous_hash != verdict.head:
         verdict.find(FindingKind.REORDERED, entry.seq, f"Entry {entry.seq:,} does not follow the entry before it.")
         return
-    if entry.hash != chain.link(settings.AUDIT_KEY, entry.previous_hash, content(entry)):
+    if strange := mistyped(entry):
+        what = f"Entry {entry.seq:,} ({entry.action}) holds what its columns do not: {', '.join(strange)}."
+        verdict.find(FindingKind.UNREADABLE, entry.seq, what)
+    elif entry.hash != chain.link(settings.AUDIT_KEY, entry.previous_hash, content(entry)):
         verdict.find(FindingKind.ALTERED, entry.seq, f"Entry {entry.seq:,} ({entry.action}) does not match its hash.")
     elif changed := respelled(entry):
         what = f"Entry {entry.seq:,} ({entry.action}) is not spelled as it was written: {', '.join(changed)}."

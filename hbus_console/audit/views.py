@@ -5,17 +5,21 @@ from __future__ import annotations
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
-from django.shortcuts import redirect, render
+from django.shortcuts import render
 from django.views.decorators.http import require_GET, require_POST
 
+from engine.core.errors import BadInput
+from hbus_console import checks
 from hbus_console.access.permissions import GLOBAL, allows, visible_scopes
 from hbus_console.access.web import actor, console_view
 from hbus_console.audit import export as exports
 from hbus_console.audit import links, trail
 from hbus_console.audit.diff import diff
 from hbus_console.audit.feature import AUDIT_EXPORT, AUDIT_READ
+from hbus_console.audit.sides import shown
 from hbus_console.audit.state import chain_state, verify_for_a_person
-from hbus_console.audit.telling import tell
+from hbus_console.audit.telling import tell, tell_all
+from hbus_console.ui.pages import back_to, refuse_act
 from hbus_console.ui.timerange import PARAMETERS, TimeRange, named_in, read_range, time_range
 
 
@@ -50,7 +54,7 @@ def listing(request: HttpRequest) -> HttpResponse:
             "all_times": span is None,
             "by": [("", "Everything"), *trail.BY.items()],
             "narrowed": any(wanted.as_dict().values()) or span is not None,
-            "told": [tell(entry) for entry in found.entries],
+            "told": tell_all(found.entries),
             "newer": found.newer,
             "older": found.older,
             "actors": actors,
@@ -82,7 +86,8 @@ def entry(request: HttpRequest, seq: int) -> HttpResponse:
     found = seen.filter(seq=seq).first()
     if found is None:
         raise Http404(f"There is no audit entry {seq}, or it lies outside your scope.")
-    changes = diff(found.before, found.after)
+    (sides,) = shown([found])
+    changes = diff(sides.before, sides.after)
     related = links.related(who, found)
     return render(
         request,
@@ -96,7 +101,7 @@ def entry(request: HttpRequest, seq: int) -> HttpResponse:
             "same": [change for change in changes if change.kind == "same"],
             "untold": [change for change in changes if change.kind == "untold"],
             "related": related,
-            "others": [tell(other) for other in related.entries],
+            "others": tell_all(related.entries),
             "newer": seen.filter(seq__gt=seq).order_by("seq").values_list("seq", flat=True).first(),
             "older": seen.filter(seq__lt=seq).order_by("-seq").values_list("seq", flat=True).first(),
             "chain": chain_state(),
@@ -110,7 +115,7 @@ def verify(request: HttpRequest) -> HttpResponse:
     verdict = verify_for_a_person()
     say = messages.success if verdict.holds else messages.error
     say(request, verdict.sentence() if trail.sees_all(actor(request)) else verdict.outcome)
-    return redirect("audit:list")
+    return back_to(request, "audit:list")
 
 
 @require_POST
@@ -120,6 +125,9 @@ def export(request: HttpRequest) -> HttpResponseBase:
     # A malformed range is refused: nobody would see in the file that it holds another.
     span = read_range(request) if named_in(request) else None
     start, end = trail.span(span.start_ms, span.end_ms) if span else (None, None)
-    reason = request.POST.get("reason", "")
-    begun = exports.export(actor(request), request.POST.get("as", ""), wanted, start, end, reason=reason)
+    try:
+        reason = checks.reason(request.POST.get("reason", ""))
+        begun = exports.export(actor(request), request.POST.get("as", ""), wanted, start, end, reason=reason)
+    except BadInput as refused:
+        return refuse_act(request, refused, "audit:list")
     return exports.streamed(request, begun)

@@ -37,9 +37,9 @@ _OUTCOMES = {
 }
 
 
-def did(entry: AuditEntry) -> str:
-    """What was done, to stand between actor and target."""
-    return _did(entry.action, entry)
+def did(entry: AuditEntry, action: str = "") -> str:
+    """What was done, to stand between actor and target. ``action``: what it came to, where a later entry says so."""
+    return _did(action or entry.action, entry)
 
 
 def _did(action: str, entry: AuditEntry) -> str:
@@ -68,9 +68,9 @@ def where(entry: AuditEntry) -> str:
     return "" if entry.namespace in entry.target else entry.namespace
 
 
-def tone(entry: AuditEntry) -> str:
+def tone(entry: AuditEntry, action: str = "") -> str:
     """Violet for what a person did, amber for what was refused or failed, neutral for programs and hbus itself."""
-    if entry.action.endswith(_WENT_WRONG):
+    if (action or entry.action).endswith(_WENT_WRONG):
         return "warn"
     return "act" if entry.actor_kind in PERSONS else "neutral"
 

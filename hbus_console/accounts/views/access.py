@@ -15,7 +15,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from engine.core.errors import BadInput
 from engine.core.numbers import whole
-from hbus_console import cursors
+from hbus_console import checks, cursors
 from hbus_console.access.acts import VIEW, Role
 from hbus_console.access.permissions import GLOBAL, Actor, allows
 from hbus_console.access.scopes import valid_role
@@ -26,7 +26,7 @@ from hbus_console.accounts.models import ApiToken, User
 from hbus_console.accounts.tokens import is_live
 from hbus_console.registry.acts import acts
 from hbus_console.ui.formats import listed
-from hbus_console.ui.pages import tell_done
+from hbus_console.ui.pages import refuse_act, tell_done
 
 #: Users a page shows, and tokens of each list on it.
 PAGE = 100
@@ -99,7 +99,10 @@ def revoke_token(request: HttpRequest, prefix: str) -> HttpResponse:
     token = ApiToken.objects.filter(mine, prefix=prefix).first()
     if token is None:
         raise Http404("There is no such token of yours.")
-    services.revoke_token(who, token, request.POST.get("reason", ""))
+    try:
+        services.revoke_token(who, token, checks.reason(request.POST.get("reason", "")))
+    except BadInput as refused:
+        return refuse_act(request, refused, "accounts:access")
     tell_done(request, f"The token {token.name} is revoked: its next request is refused.")
     return redirect("accounts:access")
 

@@ -16,8 +16,9 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST
 
 from engine.core.errors import BadInput
-from hbus_console.access.web import actor, field_errors, sign_in_first
+from hbus_console.access.web import ENDED, actor, field_errors, sign_in_first
 from hbus_console.accounts import services
+from hbus_console.accounts.devices import remember_device
 from hbus_console.accounts.models import User
 from hbus_console.accounts.sessions import LoginRefused
 from hbus_console.accounts.throttle import LoginThrottle
@@ -34,7 +35,8 @@ def login(request: HttpRequest) -> HttpResponse:
     if request.method != "POST":
         if actor(request).is_authenticated:
             return redirect(back)
-        return render(request, "accounts/login.html", {"next": back, "no_users": not User.objects.exists()})
+        page = {"next": back, "no_users": not User.objects.exists(), "ended": ENDED in request.GET}
+        return render(request, "accounts/login.html", page)
     username = request.POST.get("username", "").strip()
     try:
         user = services.sign_in(request, username, request.POST.get("password", ""), _throttle)
@@ -46,7 +48,9 @@ def login(request: HttpRequest) -> HttpResponse:
         if waits:
             response["Retry-After"] = str(math.ceil(refused.wait_s))
         return response
-    return redirect("accounts:password" if user.must_change_password else back)
+    response = redirect("accounts:password" if user.must_change_password else back)
+    remember_device(request, response, user)
+    return response
 
 
 @require_POST
@@ -76,7 +80,9 @@ def password(request: HttpRequest) -> HttpResponse:
         page = {"forced": forced, "errors": field_errors(refused)}
         return render(request, "accounts/password.html", page, status=HTTPStatus.UNPROCESSABLE_ENTITY)
     messages.success(request, "The password is changed. Your other sessions have ended.")
-    return redirect(settings.LOGIN_REDIRECT_URL if forced else "accounts:access")
+    response = redirect(settings.LOGIN_REDIRECT_URL if forced else "accounts:access")
+    remember_device(request, response, user)
+    return response
 
 
 def _back(request: HttpRequest) -> str:

@@ -13,17 +13,18 @@ from django.views.decorators.http import require_http_methods
 
 from engine.core.errors import BadInput
 from engine.core.subject import Subject
+from hbus_console import checks
 from hbus_console.access.acts import Role
 from hbus_console.access.permissions import ScopedRole
 from hbus_console.access.scopes import valid_role
-from hbus_console.access.web import actor, console_view, field_errors
+from hbus_console.access.web import FORM_MARK, actor, console_view, field_errors
 from hbus_console.accounts import services
 from hbus_console.accounts.feature import ACCESS_MANAGE
 from hbus_console.accounts.models import User
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.subjects import about
-from hbus_console.audit.telling import Told, tell
-from hbus_console.ui.pages import tell_done
+from hbus_console.audit.telling import Told, tell_all
+from hbus_console.ui.pages import refuse_act, tell_done
 
 #: Role-and-scope rows a form offers beyond those that are filled.
 SPARE = 2
@@ -61,9 +62,10 @@ def user(request: HttpRequest, username: str) -> HttpResponse:
         raise Http404(f"There is no user {username}.")
     if request.method != "POST":
         return _page(request, person)
-    who, reason = actor(request), request.POST.get("reason", "").strip()
+    who, act = actor(request), request.POST.get("act", "")
     try:
-        match request.POST.get("act", ""):
+        reason = checks.reason(request.POST.get("reason", ""))
+        match act:
             case "roles":
                 services.change_grants(who, person, _grants(request.POST), reason)
                 said = f"The roles of {username} are changed, from their next request on."
@@ -80,7 +82,9 @@ def user(request: HttpRequest, username: str) -> HttpResponse:
             case other:
                 raise BadInput(f"There is no act {other!r}.", remedy="Use the buttons of the page.", field="act")
     except BadInput as refused:
-        sent = _sent(request.POST) if request.POST.get("act") == "roles" else None
+        if act != "roles" and FORM_MARK in request.headers:
+            return refuse_act(request, refused, "accounts:user", username)
+        sent = _sent(request.POST) if act == "roles" else None
         return _page(request, person, refused, sent)
     tell_done(request, said)
     return redirect("accounts:user", username=username)
@@ -110,7 +114,7 @@ def _page(
 
 
 def _told(entries: QuerySet[AuditEntry]) -> list[Told]:
-    return [tell(entry) for entry in entries.order_by("-seq")[:RECENT]]
+    return tell_all(entries.order_by("-seq")[:RECENT])
 
 
 def _sent(form: QueryDict) -> list[tuple[str, str]]:

@@ -177,6 +177,13 @@ def test_one_revokes_ones_own_token_and_cannot_see_anothers(client: Client, anna
     assert AuditEntry.objects.latest("seq").reason == "lost"
 
 
+def test_a_token_is_revoked_with_a_reason_alone(client: Client, anna: User) -> None:
+    own = token_of(anna)
+    refused = client.post(f"/access/tokens/{own.prefix}/revoke/", {"reason": "  "}, headers={"HBUS-Form": "1"})
+    assert (refused.status_code, "This act needs a reason" in refused.content.decode()) == (422, True)
+    assert not ApiToken.objects.filter(revoked_at__isnull=False).exists()
+
+
 def test_an_admin_revokes_anybodys(client: Client, admin: User, anna: User) -> None:
     token = token_of(anna)
     client.force_login(admin)

@@ -87,6 +87,18 @@ def test_who_found_an_admin_s_token_does_not_live_on_in_an_account(
     assert client.patch("/api/v1/users/anna", {"active": False}, "application/json", headers=root).status_code == 200
 
 
+def test_a_token_opens_no_account_again(client: Client, admin: User, root: dict[str, str], make_user: MakeUser) -> None:
+    """Found by a stranger: who knew the password of a shut admin account was one again by a token that leaked."""
+    other = make_user("anna", "admin", "*")
+    assert client.patch("/api/v1/users/anna", {"active": False}, "application/json", headers=root).status_code == 200
+    answer = client.patch("/api/v1/users/anna", {"active": True}, "application/json", headers=root)
+    assert (answer.status_code, answer.json()["remedy"][:7]) == (403, "Sign in")
+    other.refresh_from_db()
+    assert not other.is_active
+    client.force_login(admin)
+    assert client.patch("/api/v1/users/anna", {"active": True}, "application/json").status_code == 200
+
+
 def test_a_person_has_no_more_tokens_than_they_can_look_after(client: Client, admin: User, settings: Settings) -> None:
     settings.HBUS_TOKENS_PER_PERSON = 2
     client.force_login(admin)

@@ -14,7 +14,8 @@ from hbus_console.accounts.models import User
 from hbus_console.accounts.sessions import UNKNOWN_ACCOUNT
 from hbus_console.accounts.throttle import FREE, LoginThrottle
 from hbus_console.accounts.views import session
-from hbus_console.audit.models import AuditEntry
+from hbus_console.audit.models import AuditEntry, RefusalCount
+from hbus_console.audit.refusal_counts import MOST_A_DAY
 from tests.hbus_console.accounts.conftest import PASSWORD
 
 MakeUser = Callable[..., User]
@@ -115,6 +116,16 @@ def test_waiting_tries_leave_no_audit_entries(client: Client, anna: User) -> Non
     for _ in range(FREE + 10):
         sign_in(client, password="wrong")
     assert len(actions()) == FREE
+
+
+@pytest.mark.parametrize(("name", "counted"), [("anna", "anna"), ("typed-here", UNKNOWN_ACCOUNT)])
+def test_whoever_guesses_all_day_does_not_fill_the_log(client: Client, anna: User, name: str, counted: str) -> None:
+    sign_in(client, name, "wrong")
+    RefusalCount.objects.update(entries=MOST_A_DAY)
+    sign_in(client, name, "wrong")
+    assert actions() == [("session.login.refused", counted)]
+    row = RefusalCount.objects.get()
+    assert (row.subject, row.more["session.login.refused"]["times"]) == (f"user:/{counted}", 1)
 
 
 def test_a_deactivated_account_cannot_sign_in(client: Client, anna: User, make_user: MakeUser) -> None:

@@ -88,6 +88,23 @@ def test_a_reset_password_is_shown_once(client: Client, make_user: MakeUser) -> 
     assert anna.check_password(password[1])
 
 
+@pytest.mark.parametrize("act", ["roles", "reset", "deactivate"])
+@pytest.mark.parametrize("sheet", [{}, {"HBUS-Form": "1"}], ids=["without the script", "from a sheet"])
+def test_every_act_upon_a_user_needs_a_reason(
+    client: Client, make_user: MakeUser, act: str, sheet: dict[str, str]
+) -> None:
+    anna = make_user("anna", "viewer")
+    asked = {"act": act, "role": ["operator"], "scope": ["*"], "reason": " \t "}
+    refused = client.post("/access/users/anna/", asked, headers=sheet)
+    assert refused.status_code == 422
+    assert "This act needs a reason" in refused.content.decode()
+    assert (refused["Content-Type"].startswith("text/plain")) is bool(sheet and act != "roles")
+    anna.refresh_from_db()
+    assert anna.is_active
+    assert roles(anna) == {"*": "viewer"}
+    assert not AuditEntry.objects.exclude(action="user.create").exists()
+
+
 def test_deactivating_and_opening_again(client: Client, make_user: MakeUser) -> None:
     anna = make_user("anna")
     client.post("/access/users/anna/", {"act": "deactivate", "reason": "left"})
@@ -102,7 +119,7 @@ def test_deactivating_and_opening_again(client: Client, make_user: MakeUser) -> 
 
 def test_an_unknown_act_or_user_is_refused(client: Client, make_user: MakeUser) -> None:
     make_user("anna")
-    answer = client.post("/access/users/anna/", {"act": "promote"})
+    answer = client.post("/access/users/anna/", {"act": "promote", "reason": "x"})
     assert answer.status_code == 422
     assert "There is no act" in answer.content.decode()
     assert client.get("/access/users/nobody/").status_code == 404

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse
 from django.test import Client, override_settings
 from django.urls import include, path
@@ -13,7 +14,7 @@ from django.urls import include, path
 from engine.core.errors import BadInput, ConfigurationError, Conflict, NotThere, Unavailable
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import SOMEWHERE, require
-from hbus_console.access.web import actor, console_view, field_errors
+from hbus_console.access.web import ANEW, FIRST, FORM_MARK, actor, console_view, field_errors
 from hbus_console.accounts.models import User
 from hbus_console.audit.models import AuditEntry
 from hbus_console.publishing.feature import PUBLISH
@@ -97,13 +98,64 @@ def test_nobody_signed_in_goes_to_the_login_and_comes_back(client: Client, addre
 
 
 def test_a_post_does_not_come_back_to_where_it_was_sent(client: Client) -> None:
-    assert client.post("/t/a/")["Location"] == "/login/"
+    assert client.post("/t/a/")["Location"] == "/login/?ended=1"
+
+
+def test_a_post_comes_back_to_the_page_that_sent_it(client: Client) -> None:
+    sent = client.post("/t/a/", headers={"Referer": "http://testserver/topics/?q=a"})
+    assert sent["Location"] == "/login/?next=http%3A%2F%2Ftestserver%2Ftopics%2F%3Fq%3Da&ended=1"
+    login = client.get(sent["Location"]).content.decode()
+    assert "You were signed out, or your session has ended." in login
+    assert 'name="next" value="http://testserver/topics/?q=a"' in login
+    assert "signed out" not in client.get(client.get("/t/a/")["Location"]).content.decode()
+    client.cookies[settings.SESSION_COOKIE_NAME] = "of-a-session-that-ended"
+    assert client.get("/t/a/")["Location"] == "/login/?next=%2Ft%2Fa%2F&ended=1"
+
+
+def test_a_form_of_the_script_stays_where_it_is_when_its_session_has_ended(client: Client) -> None:
+    kept = client.post("/t/a/", headers={FORM_MARK: "1", "Referer": "http://testserver/topics/"})
+    assert kept.status_code == 401
+    assert kept[FIRST] == "/login/?next=http%3A%2F%2Ftestserver%2Ftopics%2F&ended=1"
+    assert kept["Content-Type"].startswith("text/plain")
+    assert kept.content.decode().startswith("You were signed out, and nothing was done. What you typed is kept here:")
+
+
+def test_a_form_of_the_script_says_that_the_password_comes_first(client: Client, make_user: MakeUser) -> None:
+    user = make_user("anna", "admin")
+    User.objects.filter(pk=user.pk).update(must_change_password=True)
+    client.force_login(User.objects.get(pk=user.pk))
+    kept = client.post("/t/a/", headers={FORM_MARK: "1"})
+    assert (kept.status_code, kept[FIRST]) == (401, "/password/")
+
+
+@pytest.mark.parametrize("mark", [FORM_MARK, "HX-Request"])
+def test_whoever_signed_in_anew_elsewhere_is_given_the_token_of_that_session(make_user: MakeUser, mark: str) -> None:
+    browser = Client(enforce_csrf_checks=True)
+    browser.force_login(make_user("anna", "admin"))
+    stale = {"csrfmiddlewaretoken": "a" * 64}
+    headers = {mark: "1"}
+    refused = browser.post("/t/a/", stale, headers=headers)
+    assert refused.status_code == 403
+    assert "somebody signed in here anew, as anna. What you typed is kept here" in refused.content.decode()
+    again = browser.post("/t/a/", {"csrfmiddlewaretoken": refused[ANEW]}, headers=headers)
+    assert again.content.decode() == "POST a"
+
+
+def test_no_other_site_and_nobody_is_given_a_token(make_user: MakeUser) -> None:
+    browser = Client(enforce_csrf_checks=True)
+    assert ANEW not in browser.post("/t/a/", headers={FORM_MARK: "1"})
+    browser.force_login(make_user("anna", "admin"))
+    unmarked = browser.post("/t/a/")
+    foreign = browser.post("/t/a/", headers={FORM_MARK: "1", "Origin": "https://elsewhere.example"})
+    for answer in (unmarked, foreign):
+        assert (answer.status_code, ANEW in answer) == (403, False)
+        assert "Please send that again" in answer.content.decode()
 
 
 def test_an_htmx_request_makes_the_browser_go_there(client: Client) -> None:
     answer = client.get("/form/", headers={"HX-Request": "true", "HX-Current-URL": "http://testserver/audit/"})
     assert answer.status_code == 200
-    assert answer["HX-Redirect"] == "/login/?next=http%3A%2F%2Ftestserver%2Faudit%2F"
+    assert answer["HX-Redirect"] == "/login/?next=http%3A%2F%2Ftestserver%2Faudit%2F&ended=1"
 
 
 def test_a_stream_is_told_401(client: Client) -> None:

@@ -95,6 +95,10 @@ class Intruder:
         lines[1] = json.dumps({**body, "hash": "f" * 64})
         return lines
 
+    def behind_the_anchors(self, raw: bytes) -> None:
+        with self.anchors.open("ab") as file:
+            file.write(raw)
+
     def rolled_back_anchors(self) -> None:
         shutil.rmtree(self.folder)
         shutil.copytree(self.older, self.folder)

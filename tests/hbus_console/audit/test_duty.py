@@ -39,6 +39,6 @@ def test_new_entries_are_verified_each_time_and_all_of_them_once_a_day(
     with structlog.testing.capture_logs() as logs:
         duty.tick()
     assert not known().holds
-    assert [(line["log_level"], line["first"]) for line in logs] == [
+    assert [(line["log_level"], line["worst"]) for line in logs] == [
         ("error", "Entry 2 (topic.pause) does not match its hash.")
     ]

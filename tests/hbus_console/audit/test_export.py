@@ -51,6 +51,12 @@ def test_the_export_is_an_entry_that_is_not_in_it(write: Write) -> None:
     assert found.file_name == "audit-to-2.csv"
 
 
+@pytest.mark.parametrize(("given", "kept"), [("   ", ""), (" review\n", "review")])
+def test_a_reason_is_kept_without_what_stands_around_it(write: Write, given: str, kept: str) -> None:
+    write(1)
+    assert export(SYSTEM, "csv", reason=given).entry.reason == kept
+
+
 def test_batches_do_not_matter(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     write(7)
     monkeypatch.setattr(exports, "BATCH", 3)

@@ -56,6 +56,13 @@ def test_the_answer_comes_first(sign_in: Callable[..., Client], write: Write) ->
     assert re.search(r"verified [\w ]+, 2 came since", page)
 
 
+def test_each_row_says_where_it_stands(sign_in: Callable[..., Client], write: Write) -> None:
+    client = sign_in()
+    write(3)
+    page = client.get("/audit/").content.decode()
+    assert re.findall(r'<tr data-place="(\d+)"', page) == ["4", "3", "2", "1"]
+
+
 def test_numbers_of_what_may_not_be_read_stand_on_no_page(
     sign_in: Callable[..., Client], write: Write, tamper: Any
 ) -> None:
@@ -247,6 +254,22 @@ def test_the_export_is_for_governors_and_by_post(sign_in: Callable[..., Client],
     body = b"".join(answer.streaming_content)  # type: ignore[arg-type]
     assert len(body.splitlines()) == 2
     assert AuditEntry.objects.latest("seq").reason == "review"
+
+
+@pytest.mark.parametrize("reason", ["", " \t "])
+def test_an_export_needs_a_reason_as_every_act_of_a_page(
+    sign_in: Callable[..., Client], write: Write, reason: str
+) -> None:
+    client = sign_in("governor")
+    write(2)
+    asked = {"as": "jsonl", "reason": reason}
+    refused = client.post("/audit/export/", asked, headers={"HBUS-Form": "1"})
+    assert (refused.status_code, refused.content.decode()) == (
+        422,
+        "This act needs a reason. Say why; it is kept in the audit log.",
+    )
+    assert "This act needs a reason" in text(client.post("/audit/export/", asked, follow=True))
+    assert not AuditEntry.objects.filter(action="audit.export").exists()
 
 
 def test_an_operator_is_offered_no_export_and_is_refused_one(sign_in: Callable[..., Client], write: Write) -> None:

@@ -221,7 +221,7 @@ def test_nobody_is_told_of_what_another_posted(signed_in: SignIn) -> None:
 
 def test_who_is_not_signed_in_is_led_to_the_door_and_no_key_is_kept(client: Client) -> None:
     led = post(client, **TEAM)
-    assert (led.status_code, led["HBUS-Location"]) == (204, "/login/")
+    assert (led.status_code, led["HBUS-First"]) == (401, "/login/?ended=1")
     assert not IdempotencyRecord.objects.exists()
     assert ask(client).status_code == 401
     assert not IdempotencyRecord.objects.exists()

@@ -72,9 +72,22 @@ with connection.cursor() as cursor:
     cursor.execute(f"DELETE FROM {table} WHERE seq = 81")
     unguarded = sorted(guards.expected(connection) - guards.installed(connection))
 second = verify_now(full=True)
+with connection.cursor() as cursor:
+    cursor.execute("SELECT indexname, indexdef FROM pg_indexes WHERE tablename = %s", [table])
+    for name, made in [each for each in cursor.fetchall() if "UNIQUE" not in each[1]]:
+        cursor.execute(f"DROP INDEX {name}")
+        cursor.execute(f"{made} WHERE seq <> 7")
+        cursor.execute("UPDATE pg_index SET indpred = NULL WHERE indexrelid = %s::regclass", [name])
+connection.close()
+with connection.cursor() as cursor:
+    cursor.execute("SET enable_seqscan = off")
+by_index = AuditEntry.objects.filter(target="booking.created", seq__lt=10).count()
+third = verify_now(full=True)
 print(json.dumps({
     "refusals": refusals, "same": same, "found": found, "scoped": scoped, "unguarded": unguarded,
     "first": first.as_dict(), "second": [[f["kind"], f["seq"]] for f in second.as_dict()["findings"]],
+    "by_index": by_index,
+    "hidden": sorted(f["what"] for f in third.as_dict()["findings"] if f["kind"] == "hidden"),
 }))
 """
 
@@ -111,3 +124,9 @@ def test_the_log_is_guarded_and_proved_on_postgresql(seen: dict[str, Any]) -> No
     assert seen["scoped"] == [80, 0, 0, 0]
     assert seen["unguarded"] == ["audit_refuse_change", "audit_refuse_truncate"]
     assert seen["second"] == [["unguarded", 0], ["altered", 5], ["truncated", 81]]
+    assert seen["by_index"] == 7, "an entry that is there, and that no index leads to"
+    names = ["action", "action_time", "actor", "auditentry_at_09f867ec", "target", "target_alone", "topic"]
+    assert seen["hidden"] == [
+        *(f"Entry 7 is hidden from lists: it is missing in audit_{name}." for name in names),
+        "One of the entries 1 to 80 is hidden from lists: it is missing in audit_correlation.",
+    ]

@@ -17,9 +17,10 @@ from hbus_console.access.permissions import Actor, Forbidden, ScopedRole, requir
 from hbus_console.accounts.feature import ACCESS_MANAGE
 from hbus_console.alerts.feature import ALERT_EDIT
 from hbus_console.audit.feature import AUDIT_READ
-from hbus_console.audit.models import AuditEntry
+from hbus_console.audit.models import AuditEntry, RefusalCount
 from hbus_console.audit.plain import as_stored, plain
 from hbus_console.audit.redact import redact
+from hbus_console.audit.refusal_counts import MOST_A_DAY
 from hbus_console.audit.refusals import record_refusal
 from hbus_console.audit.services import content, record
 from hbus_console.audit.verify import verify
@@ -189,6 +190,14 @@ def test_a_refused_act_says_what_it_was_to_be_done_to(act: Act, resource: str, t
     entry = record_refusal(ANNA, refusal(act, resource))
     assert entry is not None
     assert str(entry.subject) == text
+
+
+def test_a_person_who_asks_all_day_for_what_they_may_not_do_has_so_many_entries() -> None:
+    error = refusal(TOPIC_DELETE, "a.b")
+    made = [record_refusal(ANNA, error) for _ in range(MOST_A_DAY + 2)]
+    assert (made[-3] is None, made[-2:]) == (False, [None, None])
+    assert AuditEntry.objects.count() == MOST_A_DAY
+    assert RefusalCount.objects.get().more == {"topic.delete.refused": {"times": 2, "last": "topic:a.b"}}
 
 
 def test_nothing_is_booked_for_a_refused_look_or_for_nobody() -> None:

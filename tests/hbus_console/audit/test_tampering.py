@@ -28,6 +28,7 @@ from hbus_console.audit.duty import AuditVerification
 from hbus_console.audit.state import verify_now
 from hbus_console.wiring import store
 from tests.guards import drop
+from tests.hbus_console.audit import hiding
 from tests.hbus_console.audit.intruder import ON_SQLITE, TABLE, Intruder
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
@@ -123,6 +124,8 @@ KINDS: dict[str, tuple[Act, str]] = {
     "an empty guard": (Intruder.emptied_guard, "is not what hbus made"),
     "a guard that never fires": (Intruder.conditional_guard, "is not what hbus made"),
     "a trigger that swallows": (Intruder.swallowing_trigger, "could swallow entries: "),
+    # --- what entries are found by
+    "an index without an entry": (hiding.partial, "not what hbus made, and could hide some: audit_topic"),
     # --- anchors
     "edit an anchor": (
         lambda it: it.anchor_lines(it.edited),
@@ -136,6 +139,22 @@ KINDS: dict[str, tuple[Act, str]] = {
     "an anchor of others": (
         lambda it: it.anchor_lines(lambda at: [*at, '{"seq": 9, "hash": "ab", "at": "2026-01-01T00:00:00.000Z"}']),
         "is not one that hbus wrote",
+    ),
+    "5,000 bytes behind the anchors": (
+        lambda it: it.behind_the_anchors(b"x" * 5_000),
+        "A line of the anchor file is no anchor: 'xxx",
+    ),
+    "5,000 bytes behind the anchors, and cut off": (
+        lambda it: it.behind_the_anchors(b"x" * 5_000) or cut(it),
+        f"The log ends at entry {THEN}, but entry {NOW} was anchored",
+    ),
+    "rubbish behind the anchors, and cut off": (
+        lambda it: it.behind_the_anchors(b'{"hash": 1}\n' * 2_000) or cut(it),
+        f"The log ends at entry {THEN}, but entry {NOW} was anchored",
+    ),
+    "an anchor that no hash can be made of": (
+        lambda it: it.behind_the_anchors(b'{"seq": 9, "hash": "\\ud800", "at": "2026-01-01T00:00:00Z", "mac": "x"}\n'),
+        "A line of the anchor file is no anchor",
     ),
     "roll back the anchors": (younger, "lines were taken out of it"),
     "empty the anchor file": (lambda it: it.anchors.write_text("") and None, "no anchor: nothing on this host tells"),
@@ -162,6 +181,43 @@ if ON_SQLITE:
             lambda it: it.set("""after = '{"paused": false, ' || substr(after, 2)"""),
             "is not spelled as it was written: after",
         ),
+        "indexes without an entry, told as they were": (
+            hiding.rebuilt,
+            f"Entry {hiding.HIDDEN} is hidden from lists: it is missing in audit_",
+        ),
+        "an index with an entry under another key": (
+            hiding.under_another_key,
+            f"Entry {hiding.HIDDEN} is hidden from lists: it is missing in audit_target_alone",
+        ),
+        "an index of another order": (
+            lambda it: it.ddl("DROP INDEX audit_actor", f"CREATE INDEX audit_actor ON {TABLE} (actor COLLATE NOCASE)"),
+            "could hide some: audit_actor",
+        ),
+        "a column of numbers": (
+            lambda it: hiding.rewrite(it, "sql = replace(sql, '\"target\" varchar', '\"target\" numeric')", TABLE),
+            "could hide some: column target",
+        ),
+        "a column of another collation": (
+            lambda it: hiding.rewrite(it, "sql = replace(sql, '(200) NOT', '(200) COLLATE RTRIM NOT')", TABLE),
+            "could hide some: a collation",
+        ),
+        "a byte that is no text": (
+            lambda it: it.set("reason = CAST(x'ff41' AS TEXT)"),
+            "Entry 3 (topic.pause) does not match its hash",
+        ),
+        "a byte that is no text, in the action": (
+            lambda it: it.set("action = CAST(x'ff41' AS TEXT)"),
+            "Entry 3 (\ufffdA) does not match its hash",
+        ),
+        "bytes for a text": (
+            lambda it: it.set("reason = CAST(reason AS BLOB)"),
+            "Entry 3 (topic.pause) holds what its columns do not: reason",
+        ),
+        "a word for an instant": (
+            lambda it: it.set("at = 'yesterday'"),
+            "Entry 3 (topic.pause) does not match its hash",
+        ),
+        "half a number": (lambda it: it.set("seq = 3.5"), "The number of an entry is '3.5'"),
         "null in JSON": (lambda it: it.set("before = 'null'"), "is not spelled as it was written: before"),
     }
 else:
@@ -180,6 +236,20 @@ else:
                 " $$ BEGIN RETURN OLD; END $$"
             ),
             "audit_refuse_change is not what hbus made, audit_refuse_truncate is not what hbus made",
+        ),
+        "an index by a comparison of one's own": (hiding.strange_order, "could hide some: fast"),
+        "an equality of one's own": (hiding.strange_equality, "could hide some: operator ="),
+        "another place for what is compared by": (
+            lambda it: it.ddl("SET LOCAL search_path = public, pg_catalog"),
+            "could hide some: search_path",
+        ),
+        "a column of another type": (
+            lambda it: it.ddl(f"ALTER TABLE {TABLE} ALTER COLUMN address TYPE name"),
+            "could hide some: column address of type name",
+        ),
+        "an instant that is none": (
+            lambda it: it.set("at = 'infinity'"),
+            "Entry 3 (topic.pause) does not match its hash",
         ),
         "row-level security": (
             lambda it: it.ddl(f"ALTER TABLE {TABLE} ENABLE ROW LEVEL SECURITY"),
