@@ -9,37 +9,43 @@ from django.db.models import Count, QuerySet
 
 from engine.core.clock import to_datetime
 from hbus_console.alerts.kinds import AlertKind, DefaultRule
-from hbus_console.alerts.round import Case, Round
+from hbus_console.alerts.round import Case, Round, at_least, evidence
 from hbus_console.deadletters.limit import percent_full
 from hbus_console.deadletters.models import DeadLetter
+from hbus_console.evidence.freshness import DEAD_LETTERS
 from hbus_console.subscriptions.targets import SUBSCRIPTIONS
 
 #: Dead letters by topic and group.
 Counts = Mapping[tuple[str, str], int]
 
 
-def _dead_letters(case: Case) -> float:
-    return case.round.once(_waiting).get(case.target.key, 0)
+def _dead_letters(case: Case) -> float | None:
+    counts, known = case.round.once(_waiting)
+    return at_least(case, counts.get(case.target.key, 0), known)
 
 
-def _dead_letter_rate(case: Case) -> float:
-    return case.round.once(_died, case.since_ms).get(case.target.key, 0)
+def _dead_letter_rate(case: Case) -> float | None:
+    counts, known = case.round.once(_died, case.since_ms)
+    return at_least(case, counts.get(case.target.key, 0), known)
 
 
-def _dead_letter_limit(case: Case) -> float:
-    return percent_full(case.round.once(_waiting), *case.target.key)
+def _dead_letter_limit(case: Case) -> float | None:
+    counts, known = case.round.once(_waiting)
+    return at_least(case, percent_full(counts, *case.target.key), known)
 
 
 def _at_the_limit(percent: float) -> bool:
     return bool(settings.DEAD_LETTER_LIMIT) and percent >= 100
 
 
-def _waiting(_: Round) -> Counts:
-    return _counted(DeadLetter.objects.filter(state=DeadLetter.State.DEAD))
+def _waiting(now: Round) -> tuple[Counts, bool]:
+    """How many there are, and whether these are all."""
+    return _counted(DeadLetter.objects.filter(state=DeadLetter.State.DEAD)), now.once(evidence)[DEAD_LETTERS].known
 
 
-def _died(_: Round, since_ms: int) -> Counts:
-    return _counted(DeadLetter.objects.filter(died_at__gte=to_datetime(since_ms)))
+def _died(now: Round, since_ms: int) -> tuple[Counts, bool]:
+    died = DeadLetter.objects.filter(died_at__gte=to_datetime(since_ms))
+    return _counted(died), now.once(evidence)[DEAD_LETTERS].known
 
 
 def _counted(letters: QuerySet[DeadLetter]) -> Counts:

@@ -150,7 +150,7 @@ class Groups(ApiView):
     )
     def get(self, request: Request) -> Response:
         require(self.actor, VIEW, SOMEWHERE)
-        span = read_range(request._request)
+        span = read_range(request._request, zoned=True)
         found = groups.listing(self.actor, groups.LetterFilters.read(request.GET.dict()), span.start_ms, span.end_ms)
         return only_page([_group(group) for group in found.groups], letters=found.letters, more=found.more)
 

@@ -18,20 +18,23 @@ from engine.core.errors import BadInput
 from engine.core.numbers import MOST_DIGITS, whole
 from engine.core.pacing import Pacing
 from hbus_console.access.acts import Act
-from hbus_console.access.permissions import Actor, Forbidden, allows, visible_scopes
+from hbus_console.access.permissions import Actor, Forbidden, visible_scopes
 from hbus_console.deadletters import forecast, services
 from hbus_console.deadletters.feature import DEAD_LETTER_DISCARD, DEAD_LETTER_REDRIVE
 from hbus_console.deadletters.models import DeadLetter
-from hbus_console.deadletters.taken import FILTERS, choice, left, taken, undecided
+from hbus_console.deadletters.samples import OneCause, own_words, tellings
+from hbus_console.deadletters.taken import FILTERS, choice, left, overtaken, taken, undecided, within
 from hbus_console.operations.kinds import Do, Item, Plan, PlanLine, Result, Sample, Step, Task
 from hbus_console.quotas.asking import PUBLISH, pacing
 from hbus_console.subjects import readable
 from hbus_console.topics.scopes import topic_filter
-from hbus_console.ui.formats import counted
+from hbus_console.ui.formats import counted, num
 
 #: The most letters that can be chosen one by one.
 MOST_CHOSEN = 1_000
 _SAMPLES = 5
+#: Subscriptions of which it is told how their letters of one cause differ.
+_MOST_TOLD = 3
 _clock = SystemClock()
 _WORDS = {"topic": "on", "subscription": "of", "owner": "owned by", "cause": "with", "fingerprint": "with"}
 
@@ -133,57 +136,70 @@ class Bulk:
         found = self._letters(actor, spec).filter(state=DeadLetter.State.DEAD)
         pairs = list(found.order_by().values_list("topic", "subscription").annotate(Count("pk")))
         total = sum(count for *_, count in pairs)
-        oldest = found.order_by("pk")[:_SAMPLES]
+        oldest, theirs = list(found.order_by("pk")[:_SAMPLES]), taken(spec)
         places, looked = forecast.held(pairs), forecast.sample(found, total, _clock.now_ms())
         return Plan(
             total=total,
-            samples=[Sample(each.subject, each.died_at, each.cause, _facets(each)) for each in oldest],
-            warnings=forecast.warnings(places) if self.action is DEAD_LETTER_REDRIVE else [],
-            scanned=counted(total, "letter waits and matches", "letters wait and match"),
+            samples=[
+                Sample(each.subject, each.died_at, said, _facets(each))
+                for each, said in zip(oldest, own_words(oldest), strict=True)
+            ],
+            warnings=forecast.warnings(actor, places) if self.action is DEAD_LETTER_REDRIVE else [],
+            scanned=_told(total, sum(each.count for each in theirs)),
             horizon=spec["upto"],
-            findings=self.findings(places, looked) if total else [],
+            findings=[*self.findings(places, looked), *_varying(spec, pairs)] if total else [],
             sampled=forecast.sampled(looked, total),
-            taken=[*taken(spec), *undecided(self._chosen(actor, spec))],
+            taken=[*theirs, *undecided(self._chosen(actor, spec))],
         )
 
     def pacing(self, actor: str, spec: Mapping[str, Any]) -> Pacing | None:
         # Of several topics nobody names one; what is discarded is published nowhere.
         return pacing(PUBLISH, str(spec.get("topic") or ""), actor) if self.action is DEAD_LETTER_REDRIVE else None
 
+    def let_go(self, operation_id: int) -> None:
+        return None
+
     def look(self, task: Task, limit: int) -> Do:
         # Letters lie in the database; what is done to them leaves through the outbox.
         return lambda: self._step(task, limit)
 
     def _step(self, task: Task, limit: int) -> Step:
-        after = int(task.cursor.get("after", 0))
-        found = self._letters(task.actor, task.spec)
-        if "letters" not in task.spec:
-            found = found.filter(state=DeadLetter.State.DEAD)
-        letters = list(found.filter(pk__gt=after).order_by("pk")[:limit])
+        letters = list(self._next(task.spec, task.cursor, task.scopes).order_by("pk")[:limit])
         items = [self._item(task, letter) for letter in letters]
         cursor = {"after": letters[-1].pk} if letters else dict(task.cursor)
-        return Step(items, cursor, finished=len(letters) < limit, scanned=len(letters))
+        finished = len(letters) < limit
+        chosen = DeadLetter.objects.filter(within(task.scopes), choice(task.spec))
+        # Its own decisions of this step have no results yet, and are told apart by these letters.
+        others = chosen.exclude(pk__in=[letter.pk for letter in letters])
+        passed = overtaken(others, task.operation_id) if finished else 0
+        return Step(items, cursor, finished, scanned=len(letters), overtaken=passed)
+
+    def ahead(self, spec: Mapping[str, Any], cursor: Mapping[str, Any], scopes: Sequence[str]) -> Mapping[str, int]:
+        waiting = self._next(spec, cursor, scopes).filter(state=DeadLetter.State.DEAD)
+        return dict(waiting.order_by().values_list("topic").annotate(Count("pk")))
+
+    def _next(self, spec: Mapping[str, Any], cursor: Mapping[str, Any], scopes: Sequence[str]) -> QuerySet[DeadLetter]:
+        """What it has still to come to. Of letters chosen one by one, those that were decided meanwhile, too."""
+        found = DeadLetter.objects.filter(within(scopes), choice(spec), pk__gt=int(cursor.get("after", 0)))
+        return found if "letters" in spec else found.filter(state=DeadLetter.State.DEAD)
 
     def _item(self, task: Task, letter: DeadLetter) -> Item:
         result, detail, copy = Result.DONE, "", None
-        if not allows(task.actor, self.action, letter.topic):
-            result, detail = Result.FAILED, f"{task.actor.name} may not do this on {letter.topic}"
-        else:
-            try:
-                # Whatever refuses it after it was decided, decides nothing: the step goes on and commits.
-                with transaction.atomic():
-                    done = self.decide(task.actor, letter, task.reason)
-                if done:
-                    copy = letter.copy
-                else:
-                    result, detail = Result.SKIPPED, f"{letter.decided_by} had {letter.state} it before"
-            except (BadInput, Forbidden) as error:
-                result, detail = Result.FAILED, error.what
+        try:
+            # Whatever refuses it after it was decided, decides nothing: the step goes on and commits.
+            with transaction.atomic():
+                done = self.decide(task.actor, letter, task.reason)
+            if done:
+                copy = letter.copy
+            else:
+                result, detail = Result.SKIPPED, f"{letter.decided_by} had {letter.state} it before"
+        except (BadInput, Forbidden) as error:
+            result, detail = Result.FAILED, error.what
         place = readable(SUBSCRIPTION, letter.topic, letter.subscription)
         return Item(str(letter.pk), letter.subject, result, detail, copy, place, _facets(letter))
 
     def _letters(self, actor: Actor, spec: Mapping[str, Any]) -> QuerySet[DeadLetter]:
-        """In topics where ``actor`` may do this, as they were when it was started."""
+        """What ``actor`` may do this to."""
         found = self._chosen(actor, spec)
         return found if "letters" in spec else found.filter(state=DeadLetter.State.DEAD)
 
@@ -192,6 +208,23 @@ class Bulk:
         allowed = topic_filter(visible_scopes(actor, self.action))
         seen = topic_filter(visible_scopes(actor))
         return DeadLetter.objects.filter(allowed, seen, choice(spec))
+
+
+def _varying(spec: Mapping[str, Any], pairs: Sequence[tuple[str, str, int]]) -> list[PlanLine]:
+    """What differs among letters of one cause, which its name leaves out."""
+    if not spec.get("fingerprint"):
+        return []
+    causes = [OneCause(str(spec["fingerprint"]), *pair) for pair in pairs[:_MOST_TOLD]]
+    told = [telling for telling in tellings(causes, DeadLetter.State.DEAD) if telling.note]
+    return [PlanLine("differs from letter to letter", len(each.varying), each.note) for each in told]
+
+
+def _told(total: int, theirs: int) -> str:
+    """What waits and matches, whoever has it: beside what others have, the rest alone would be taken for all."""
+    waits = counted(total + theirs, "letter waits and matches", "letters wait and match")
+    if not theirs:
+        return waits
+    return f"{waits}, {'all' if not total else num(theirs)} of them left to operations under way"
 
 
 def _is_id(value: Any) -> bool:

@@ -18,10 +18,11 @@ from engine.bus.transport import Admin, DeadEntry
 from engine.core.clock import Clock, SystemClock, to_datetime
 from engine.core.error_text import text_of
 from hbus_console.deadletters.models import DeadLetter
+from hbus_console.evidence import freshness
 from hbus_console.evidence.columns import INT4
 from hbus_console.parts import Parts
 from hbus_console.subscriptions.models import Subscription
-from hbus_console.topics.models import carriers_of
+from hbus_console.topics.models import StoreRemoval, carriers_of
 
 #: Letters taken over in one go.
 BATCH = 200
@@ -40,9 +41,11 @@ class DeadLetterCollector:
     def __init__(self, admin: Callable[[str], Admin], *, clock: Clock | None = None) -> None:
         self._admin = admin
         self._clock = clock or SystemClock()
+        self._noted_ms = 0
 
     def tick(self) -> None:
         """Take over what lies there. Raises what went wrong with some at the end, as :meth:`Parts.tell` does."""
+        began_ms = self._clock.now_ms()
         ends = self._clock.monotonic() + TICK_S
         parts = Parts("The dead letters of {parts} could not be taken over")
         for transport, groups in _groups_by_transport().items():
@@ -54,6 +57,9 @@ class DeadLetterCollector:
                     on=transport,
                 )
         parts.tell()
+        if self._clock.monotonic() <= ends and abs(began_ms - self._noted_ms) >= freshness.NOTE_MS:
+            freshness.note(freshness.DEAD_LETTERS, began_ms)
+            self._noted_ms = began_ms
 
     def _with_dead(self, transport: str, groups: list[GroupName]) -> list[GroupName]:
         return with_dead(self._admin(transport), groups)
@@ -78,14 +84,20 @@ class DeadLetterCollector:
 
 
 def _groups_by_transport() -> dict[str, list[GroupName]]:
-    """Every subscription, once for each transport that may hold dead letters of it."""
-    found: dict[str, list[GroupName]] = defaultdict(list)
+    """Every subscription, once for each transport that may hold dead letters of it; deleted ones until the store has
+    forgotten them, which waits for this."""
+    # Each once, in their order: one that is removed may have been left behind by one that lives on elsewhere.
+    found: dict[str, dict[GroupName, None]] = defaultdict(dict)
     # No models: this is asked every second, and of thousands a model each would cost more than the store's answer.
     rows = Subscription.objects.order_by("pk").values_list("topic__name", "group", "topic__transport", "topic__leaving")
     for topic, group, transport, leaving in rows:
         for carrier in carriers_of(transport, leaving):
-            found[carrier].append((topic, group))
-    return found
+            found[carrier][topic, group] = None
+    removals = StoreRemoval.objects.exclude(group="").values_list("topic", "group", "transport")
+    for topic, group, transport in removals:
+        (carrier,) = carriers_of(transport, "")
+        found[carrier][topic, group] = None
+    return {carrier: list(groups) for carrier, groups in found.items()}
 
 
 def _new(topic: str, group: str, letters: Sequence[DeadLetter]) -> list[DeadLetter]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import datetime
 from urllib.parse import urlencode
 
 from django.conf import settings
@@ -17,7 +19,7 @@ from hbus_console.deadletters.models import DeadLetter
 from hbus_console.deadletters.samples import OneCause, tellings
 from hbus_console.deadletters.telling import Telling
 from hbus_console.subscriptions.models import Subscription
-from hbus_console.ui.concern import MOST_JOINED, MOST_OF_A_KIND, Concern, Incident, Look, at, spell
+from hbus_console.ui.concern import MOST_JOINED, Concern, Incident, Look, at, spell
 from hbus_console.ui.formats import clock, num
 
 
@@ -52,32 +54,46 @@ def _dead(scopes: tuple[str, ...]) -> list[Concern]:
         .order_by("-count", "-latest")[:MOST_JOINED]
     )
     found = {OneCause(fingerprint, topic, group, count): since for fingerprint, topic, group, count, since, _ in rows}
-    # Those after the first few are told of in another line, or in none.
-    spelled = list(found)[:MOST_OF_A_KIND]
-    told = dict(zip(spelled, tellings(spelled, DeadLetter.State.DEAD), strict=True))
-    teams, page = _teams({(one.topic, one.subscription) for one in spelled}), reverse("deadletters:list")
+    page = reverse("deadletters:list")
+    causes = {_incident(one): one for one in found}
 
     def line(one: OneCause) -> Concern:
-        telling, begun = told.get(one, Telling()), clock(found[one])[:5]
-        parts = (
-            telling.title,
-            telling.note,
-            one.subscription,
-            f"since {begun}" if one.letters > 1 else f"at {begun}",
-            teams.get((one.topic, one.subscription), ""),
-        )
         letters = "A dead letter" if one.letters == 1 else f"{num(one.letters)} dead letters"
         return Concern(
             "bad",
             f"{letters} on {one.topic}" + (", one cause" if one.letters > 1 else ""),
-            " · ".join(part for part in parts if part),
+            "",
             f"{page}?{urlencode({'open': mark(one)})}",
             f"Review {num(one.letters)}",
-            incident=Incident(subscription_subject(one.topic, one.subscription), one.fingerprint),
+            incident=_incident(one),
         )
 
+    def finish(lines: list[Concern]) -> list[Concern]:
+        """With what they died of, which is read for the lines that are left and no others."""
+        spelled = [causes[each.incident] for each in lines if each.incident]
+        told = tellings(spelled, DeadLetter.State.DEAD)
+        teams = _teams({(one.topic, one.subscription) for one in spelled})
+        notes = [
+            _note(one, telling, found[one], teams.get((one.topic, one.subscription), ""))
+            for one, telling in zip(spelled, told, strict=True)
+        ]
+        return [
+            replace(each, note=f"{note} · {each.note}" if each.note else note)
+            for each, note in zip(lines, notes, strict=True)
+        ]
+
     more = Concern("bad", "Dead letters of further causes", "fewer of each, or as many", page, "Review all")
-    return spell(list(found), line, more)
+    return spell(list(found), line, more, finish)
+
+
+def _incident(one: OneCause) -> Incident:
+    return Incident(subscription_subject(one.topic, one.subscription), one.fingerprint)
+
+
+def _note(one: OneCause, telling: Telling, begun_at: datetime, team: str) -> str:
+    begun = clock(begun_at)[:5]
+    since_when = f"since {begun}" if one.letters > 1 else f"at {begun}"
+    return " · ".join(part for part in (telling.title, telling.note, one.subscription, since_when, team) if part)
 
 
 def _teams(pairs: set[tuple[str, str]]) -> dict[tuple[str, str], str]:

@@ -10,6 +10,7 @@ from django.db.models import Count, Max
 from hbus_console.access.permissions import Actor, visible_scopes
 from hbus_console.access.scopes import scopes_q
 from hbus_console.deadletters.models import DeadLetter
+from hbus_console.evidence.freshness import Freshness
 from hbus_console.ui import formats
 
 #: The menu stands on every page, so it counts no further.
@@ -41,9 +42,23 @@ def by_subscription(scopes: tuple[str, ...]) -> dict[tuple[str, str], tuple[int,
     return {(topic, subscription): (count, newest) for topic, subscription, count, newest in counted}
 
 
-def where(dead: Mapping[str, int]) -> str:
+def told(count: int, of: Freshness) -> str:
+    """``37``; where more may lie in the store that nobody has taken over ``≥ 37``, or an en dash."""
+    if of.known:
+        return formats.num(count)
+    return f"≥ {formats.num(count)}" if count else formats.NOTHING
+
+
+def waits(count: int, of: Freshness) -> str:
+    """What stands beside a count of them."""
+    if not of.known:
+        return f"more are {of.why}" if count else of.why
+    return formats.agreeing(count, "waits for a decision", "wait for a decision", none="none waits for a decision")
+
+
+def where(dead: Mapping[str, int], of: Freshness) -> str:
     """Where they are, given how many of each topic: ``37 on booking.changed``."""
-    if not dead:
-        return "none waits for a decision"
+    if not dead or not of.known:
+        return waits(sum(dead.values()), of)
     topic, count = max(dead.items(), key=lambda item: item[1])
     return f"all on {topic}" if len(dead) == 1 else f"{formats.num(count)} on {topic}"

@@ -118,7 +118,11 @@ def require_fit(letter: DeadLetter, edit: Edited) -> None:
 
 def visible(letter: DeadLetter, payload: Any) -> Any:
     """The payload as evidence may hold it."""
-    rules = _rules(letter)
+    return hidden(_rules(letter), payload)
+
+
+def hidden(rules: MaskingRules, payload: Any) -> Any:
+    """The payload without what ``rules`` hide."""
     if rules.opaque(payload):
         return masked(rules.classification)
     return mask(payload, rules.masked_fields, rules.classification)

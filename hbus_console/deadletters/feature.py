@@ -42,6 +42,7 @@ FEATURE = Feature(
         "dead_letter.discard": "discarded the dead letter",
         "dead_letter.edit": "edited and redrove the dead letter",
     },
+    audit_sides={"dead_letter.edit": "hbus_console.deadletters.audited:edits"},
     duties=("hbus_console.deadletters.duties:dead_letter_collector",),
     alerts=("hbus_console.deadletters.alerts:KINDS",),
     concerns=("hbus_console.deadletters.concerns:concerns",),

@@ -10,15 +10,21 @@ from django.db.models import QuerySet
 
 from engine.bus import message as envelope
 from engine.bus.errors import MalformedEnvelope
+from hbus_console.access.permissions import Actor
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.deadletters.services import has_expired, why_refused
+from hbus_console.deadletters.weights import weight
+from hbus_console.messages.feature import PAYLOAD_REVEAL
 from hbus_console.operations.kinds import PlanLine
 from hbus_console.subscriptions.holding import Hold, holds
+from hbus_console.subscriptions.models import Subscription
+from hbus_console.topics.leaving import may_call
+from hbus_console.topics.payloads import MaskingRules
 from hbus_console.ui.formats import cut, num
 
 #: The most letters whose envelopes are read: half of them the oldest, half the newest.
 SAMPLE = 1_000
-#: The most bytes of envelopes read for it, in each half.
+#: What the envelopes that are read for it weigh at most, in each half.
 SAMPLE_BYTES = 8 << 20
 #: Letters read in one query.
 _AT_ONCE = 25
@@ -69,11 +75,34 @@ def held(pairs: Sequence[tuple[str, str, int]]) -> list[Held]:
     return [Held(topic, group, letters, hold.words, hold.gone) for topic, group, letters, hold in held]
 
 
-def warnings(places: Sequence[Held]) -> list[str]:
-    """What stands in the way, by subscription, those with the most letters first."""
-    said = [each.warning for each in sorted(places, key=lambda each: -each.letters) if each.warning]
+def warnings(actor: Actor, places: Sequence[Held]) -> list[str]:
+    """What stands in the way, and what would be shown, by subscription, those with the most letters first."""
+    places = sorted(places, key=lambda each: -each.letters)
+    held = [each.warning for each in places if each.warning]
+    return [*_shortened(_exits(actor, places)), *_shortened(held)]
+
+
+def _shortened(said: list[str]) -> list[str]:
+    """The first of them, and how many more there are."""
     more = len(said) - _MOST_NAMED
     return said if more <= 0 else [*said[:_MOST_NAMED], f"Likewise those of {num(more)} more subscriptions."]
+
+
+def _exits(actor: Actor, places: Sequence[Held]) -> list[str]:
+    """Which of them are webhooks that are sent in clear what their topics mask: who may not reveal that leaves them."""
+    hooks = Subscription.objects.filter(handler=Subscription.Handler.WEBHOOK).select_related("topic")
+    found = {(hook.topic.name, hook.group): hook.topic for hook in hooks}
+    said = []
+    for each in places:
+        topic = found.get((each.topic, each.group))
+        if topic is None or not MaskingRules.of(topic).hide_something:
+            continue
+        sent = f"{each.group} is a webhook, which is sent whole what {each.topic} masks"
+        if may_call(actor, topic):
+            said.append(f"{each.letters:,} show what is masked: {sent}. The audit log will say that you revealed it.")
+        else:
+            said.append(f"{each.letters:,} will be left: {sent}, and you may not {PAYLOAD_REVEAL.words} there.")
+    return said
 
 
 def sample(letters: QuerySet[DeadLetter], total: int, now_ms: int) -> LetterSample:
@@ -113,7 +142,7 @@ def _read(numbers: Sequence[int]) -> Iterator[DeadLetter]:
         )
         for letter in rows:
             yield letter
-            read += len(letter.body)
+            read += weight(len(letter.body))
             if read > SAMPLE_BYTES:
                 return
 

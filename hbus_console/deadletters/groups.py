@@ -15,7 +15,7 @@ from engine.core.clock import to_datetime
 from engine.core.errors import BadInput
 from hbus_console.access.permissions import Actor, visible_scopes
 from hbus_console.deadletters.group_mark import mark
-from hbus_console.deadletters.models import DeadLetter
+from hbus_console.deadletters.models import DeadLetter, place_of
 from hbus_console.deadletters.samples import OneCause, tellings
 from hbus_console.deadletters.telling import Telling
 from hbus_console.subscriptions.models import Subscription
@@ -98,6 +98,11 @@ class LetterGroup:
     def mark(self) -> str:
         """See :func:`hbus_console.deadletters.group_mark.mark`."""
         return mark(self)
+
+    @property
+    def place(self) -> str:
+        """See :func:`hbus_console.deadletters.models.place_of`: that of its newest letter."""
+        return place_of(self.last)
 
     @property
     def query(self) -> str:

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from django.db import models
 
 from engine.bus.subjects import MESSAGE
 from engine.core.subject import Subject
+from hbus_console import cursors
 from hbus_console.subjects import readable
+
+
+def place_of(died_at: datetime, *number: int) -> str:
+    """Where what died then stands among the newest first, as cursors and lists have it; ``number`` tells those of one
+    instant apart."""
+    return cursors.written(round(died_at.timestamp() * 1_000_000), *number)
 
 
 class DeadLetter(models.Model):
@@ -69,6 +78,11 @@ class DeadLetter(models.Model):
     def subject(self) -> Subject:
         """The message that died. One whose envelope is unreadable goes by its position."""
         return readable(MESSAGE, self.topic, self.message_id)
+
+    @property
+    def place(self) -> str:
+        """See :func:`place_of`."""
+        return place_of(self.died_at, self.pk)
 
     @property
     def copy(self) -> Subject | None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
-from itertools import accumulate
 from typing import Any
 
 from django.db.models import QuerySet
@@ -14,17 +12,19 @@ from django.db.models.functions import Length
 from engine.bus import message as envelope
 from engine.bus.errors import MalformedEnvelope
 from engine.core.clock import to_datetime
+from engine.core.room import fitting
 from hbus_console import cursors
 from hbus_console.access.permissions import Actor, allows, require
 from hbus_console.deadletters.groups import LetterFilters
-from hbus_console.deadletters.models import DeadLetter
+from hbus_console.deadletters.models import DeadLetter, place_of
+from hbus_console.deadletters.weights import weight
 from hbus_console.messages.feature import PAYLOAD_READ
 from hbus_console.topics.models import Topic
 from hbus_console.topics.payloads import MaskingRules, shown
 
 #: Envelope attributes that an answer repeats; the payload goes its own, masked way.
 _ATTRIBUTES = ("type", "time", "subject", "dataschema", "expirytime", "traceparent", "causationid", "hbusreplay")
-#: The most bytes of bodies on one page of the API; one that is bigger by itself is a page of its own.
+#: What the bodies on one page of the API weigh at most; one that is heavier by itself is a page of its own.
 PAGE_BYTES = 32 << 20
 #: Letters that the export reads at once.
 _AT_ONCE = 25
@@ -41,7 +41,7 @@ class LetterPage:
 def page(rows: QuerySet[DeadLetter], cursor: str, size: int) -> LetterPage:
     """The letters after ``cursor``, without bodies; raises ``BadInput`` for a cursor that none of our pages gave."""
     letters, last = cursors.cut(_after(rows, cursor).defer("body")[: size + 1], size)
-    return LetterPage(letters, _cursor(last) if last else "")
+    return LetterPage(letters, last.place if last else "")
 
 
 def full_page(rows: QuerySet[DeadLetter], cursor: str, size: int) -> LetterPage:
@@ -50,10 +50,10 @@ def full_page(rows: QuerySet[DeadLetter], cursor: str, size: int) -> LetterPage:
     found = list(
         _after(rows, cursor).annotate(_length=Length("body")).values_list("pk", "died_at", "_length")[: size + 1]
     )
-    chosen = found[: max(1, sum(read <= PAGE_BYTES for read in accumulate(each[2] for each in found[:size])))]
+    chosen = found[: fitting((weight(length) for _, _, length in found[:size]), PAGE_BYTES)]
     letters = list(_ordered(DeadLetter.objects.filter(pk__in=[pk for pk, _, _ in chosen])))
     # By what was found: some of these may be gone since, or all, and what follows is there.
-    return LetterPage(letters, _written(chosen[-1][1], chosen[-1][0]) if len(chosen) < len(found) else "")
+    return LetterPage(letters, place_of(chosen[-1][1], chosen[-1][0]) if len(chosen) < len(found) else "")
 
 
 def exported(actor: Actor, filters: LetterFilters) -> Iterator[dict[str, Any]]:
@@ -82,14 +82,6 @@ def _after(rows: QuerySet[DeadLetter], cursor: str) -> QuerySet[DeadLetter]:
 
 def _ordered(rows: QuerySet[DeadLetter]) -> QuerySet[DeadLetter]:
     return rows.order_by("-died_at", "-pk")
-
-
-def _cursor(last: DeadLetter) -> str:
-    return _written(last.died_at, last.pk)
-
-
-def _written(died_at: datetime, number: int) -> str:
-    return cursors.written(round(died_at.timestamp() * 1_000_000), number)
 
 
 def as_json(actor: Actor, letter: DeadLetter, topic: Topic | None) -> dict[str, Any]:

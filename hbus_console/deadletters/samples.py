@@ -42,6 +42,15 @@ def tellings(groups: Sequence[OneCause], state: str) -> list[Telling]:
     return [tally.telling(group.letters, masks.hide) for tally, group in zip(tallies, groups, strict=True)]
 
 
+def own_words(letters: Sequence[DeadLetter]) -> list[str]:
+    """What each of ``letters`` died of in its own words, but for what its topic masks: two queries."""
+    tallies = [CauseTally(letter.cause) for letter in letters]
+    for tally, letter in zip(tallies, letters, strict=True):
+        tally.add(letter.error[: LOOKED_AT + NAME_LIMIT], 1, letter.pk)
+    masks = _masks({letter.topic for letter in letters}, {letter.pk for letter in letters})
+    return [tally.telling(1, masks.hide).title for tally in tallies]
+
+
 def _tallies(groups: Sequence[OneCause], state: str) -> list[CauseTally]:
     connection, each = connections[DeadLetter.objects.db], _of_each([group.letters for group in groups])
     parts = (_NEWEST.format(place=place, each=each) for place in range(len(groups)))

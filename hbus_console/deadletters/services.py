@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -17,17 +17,21 @@ from engine.core.clock import Clock, SystemClock, to_datetime
 from engine.core.errors import BadInput, NotThere
 from engine.core.ids import new_id, trace_id_of
 from hbus_console.access.acts import VIEW, Act
-from hbus_console.access.permissions import Actor, require, visible_scopes
+from hbus_console.access.context import as_it_is
+from hbus_console.access.permissions import Actor, Forbidden, require, visible_scopes
 from hbus_console.audit.services import record
 from hbus_console.checks import reason as checked_reason
 from hbus_console.deadletters import editing
 from hbus_console.deadletters.feature import DEAD_LETTER_DISCARD, DEAD_LETTER_EDIT, DEAD_LETTER_REDRIVE
 from hbus_console.deadletters.models import DeadLetter
+from hbus_console.operations.outcomes import Fate, Outcome
 from hbus_console.outbox import services as outbox
+from hbus_console.outbox.models import OutboxMessage
 from hbus_console.subscriptions.holding import holds
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics import catalog, lookup
-from hbus_console.topics.leaving import record_leaving, require_return
+from hbus_console.topics.leaving import record_leaving, require_call, require_return
+from hbus_console.topics.models import Topic
 from hbus_console.topics.payloads import MaskingRules
 from hbus_console.topics.scopes import topic_filter
 from hbus_console.ui.formats import num
@@ -47,14 +51,22 @@ class Decision:
 
     @property
     def sentence(self) -> str:
-        """What to tell the one who asked."""
+        """What to tell the one who asked, within their request: the store may have to be told yet."""
         letter = self.letter
         if self.done and letter.state == DeadLetter.State.REDRIVEN:
-            return f"Redriven to {letter.subscription} as {letter.redriven_as}."
+            return as_it_is(f"Redriven to {letter.subscription} as {letter.redriven_as}.")
         if self.done:
             return f"Discarded. It stays listed and in the audit log, and {letter.subscription} will not see it again."
         was = "redriven" if letter.state == DeadLetter.State.REDRIVEN else "discarded"
         return f"Nothing was done: {letter.decided_by} had {was} it before."
+
+
+def fate_of(letter: DeadLetter, known: Fate | None) -> Fate | None:
+    """What is ``known`` of the letter's copy; where that waits in the outbox, it says so: nobody was handed it yet."""
+    if known is None or known.outcome != Outcome.WAITING:
+        return known
+    unpublished = OutboxMessage.objects.filter(topic=letter.topic, message_id=letter.redriven_as).exists()
+    return replace(known, detail="in the outbox: published once the store takes it") if unpublished else known
 
 
 @dataclass(frozen=True)
@@ -71,6 +83,8 @@ class Effect:
     expired_at: str
     #: Why it cannot be redriven at all; empty when it can.
     obstacle: str
+    #: It would show what its topic masks, or masked when it died: the audit log would say so.
+    reveals: bool
 
 
 def letter_for(actor: Actor, letter_id: int, action: Act = VIEW) -> DeadLetter:
@@ -82,19 +96,25 @@ def letter_for(actor: Actor, letter_id: int, action: Act = VIEW) -> DeadLetter:
     return letter
 
 
-def effect(letter: DeadLetter, *, clock: Clock = _clock) -> Effect:
-    """The dry run of :func:`redrive`."""
+def effect(actor: Actor, letter: DeadLetter, *, clock: Clock = _clock) -> Effect:
+    """The dry run of :func:`redrive` by ``actor``."""
     subscription = Subscription.objects.filter(topic__name=letter.topic, group=letter.subscription).first()
     pair = (letter.topic, letter.subscription)
     message, obstacle = _message(letter)
+    reveals = False
     if message is not None and not (obstacle := _unwanted(letter, subscription)):
-        obstacle = _refusal(letter, _copy(message, letter.subscription, clock.now_ms()))
+        try:
+            reveals = any(_leaves(actor, lookup.topic(letter.topic), letter))
+            obstacle = _refusal(letter, _copy(message, letter.subscription, clock.now_ms()))
+        except Forbidden as error:
+            obstacle = f"{error.what} {error.remedy}"
     return Effect(
         wanted=subscription is not None,
         waits=held.words if (held := holds([pair]).get(pair)) is not None and subscription is not None else "",
         redriven=message is not None and message.hbusreplay == "redrive",
         expired_at=message.expirytime if message is not None and has_expired(message, clock.now_ms()) else "",
         obstacle=obstacle,
+        reveals=reveals,
     )
 
 
@@ -123,8 +143,8 @@ def redrive_now(
     """The decision and the copy, in the caller's transaction, without audit entry; the caller has asked for the act.
 
     ``False`` when somebody had decided before; the letter then tells what. Raises ``BadInput`` when it cannot be, and
-    ``Forbidden`` for a letter older than its topic, whose payload the present masks were not made for, unless
-    ``actor`` may reveal it.
+    ``Forbidden`` unless ``actor`` may reveal it for a letter older than its topic, whose payload the present masks were
+    not made for, and for one that goes to a webhook of a topic that masks something.
     """
     subscription = Subscription.objects.filter(topic__name=letter.topic, group=letter.subscription).first()
     original, obstacle = _message(letter)
@@ -133,7 +153,7 @@ def redrive_now(
     if original is None or obstacle:
         raise BadInput(f"It cannot be redriven: {obstacle}", remedy="Discard it, or make the subscription again.")
     topic = lookup.topic(letter.topic)
-    leaves = require_return(actor, topic, letter.died_at)
+    returns, calls = _leaves(actor, topic, letter)
     now_ms = clock.now_ms()
     copy = _copy(original, letter.subscription, now_ms)
     if edited is not _AS_IT_IS:
@@ -145,9 +165,9 @@ def redrive_now(
         letter.refresh_from_db()
         return False
     outbox.send_on_commit(letter.topic, copy)
-    if leaves:
-        rules, where = MaskingRules.at(topic, letter.died_at), {"topic": topic.name, "redriven_as": copy.id}
-        record_leaving(actor, letter.subject, rules, where, reason)
+    if returns or calls:
+        where = {"topic": topic.name, "redriven_as": copy.id} | ({"subscription": letter.subscription} if calls else {})
+        record_leaving(actor, letter.subject, MaskingRules.at(topic, letter.died_at), where, reason)
     how = "" if edited is _AS_IT_IS else "edited, "
     fact = _fact("redriven", letter, original, now_ms, f"{how}as {copy.id} by {actor.name}: {reason}")
     transaction.on_commit(lambda: fact_log.emitter().emit([fact.batch()]))
@@ -245,6 +265,14 @@ def _record(actor: Actor, action: str, letter: DeadLetter, reason: str, *, redri
 
 def _unwanted(letter: DeadLetter, subscription: Subscription | None) -> str:
     return f"{letter.subscription} is no longer subscribed to {letter.topic}." if subscription is None else ""
+
+
+def _leaves(actor: Actor, topic: Topic, letter: DeadLetter) -> tuple[bool, bool]:
+    """Whether a copy shows what was masked when it died, and whether a webhook is sent what is masked now.
+
+    Raises ``Forbidden`` unless ``actor`` may do both.
+    """
+    return require_return(actor, topic, letter.died_at), require_call(actor, topic, letter.subscription)
 
 
 def _refusal(letter: DeadLetter, copy: Message) -> str:

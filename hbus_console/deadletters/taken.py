@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.db.models import BigIntegerField, Q, QuerySet
@@ -10,12 +10,13 @@ from django.db.models.functions import Cast
 
 from engine.core.clock import SystemClock, to_datetime
 from engine.core.errors import Conflict
-from hbus_console.access.permissions import Forbidden
+from hbus_console.access.permissions import GLOBAL
 from hbus_console.deadletters.groups import LetterFilters
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.operations.kinds import Taken, kind_named
 from hbus_console.operations.models import ACTIVE, Operation, OperationItem
-from hbus_console.operations.starters import acting, reach
+from hbus_console.operations.rights import goes_on
+from hbus_console.operations.starters import reach
 from hbus_console.topics.scopes import topic_filter
 
 FILTERS = ("topic", "subscription", "owner", "cause", "fingerprint")
@@ -31,6 +32,22 @@ def choice(spec: Mapping[str, Any]) -> Q:
     return _choice(spec, [_MOST])
 
 
+def within(scopes: Sequence[str]) -> Q:
+    """Letters in what an operation reaches. A topic that it names is reached also when it is there no more."""
+    if GLOBAL in scopes:
+        return Q()
+    named = [scope for scope in scopes if not scope.endswith("*")]
+    return Q(topic__in=named) | topic_filter([scope for scope in scopes if scope not in named])
+
+
+def overtaken(found: QuerySet[DeadLetter], operation_id: int) -> int:
+    """How many of the letters ``found`` somebody decided since the operation began, and not it."""
+    began = Operation.objects.filter(pk=operation_id).values_list("created_at", flat=True).first()
+    own = OperationItem.objects.filter(operation=operation_id).annotate(letter=Cast("key", BigIntegerField()))
+    decided = found.exclude(state=DeadLetter.State.DEAD).filter(decided_at__gte=began)
+    return decided.exclude(pk__in=own.values("letter")).count()
+
+
 def left(found: QuerySet[DeadLetter]) -> list[dict[str, int]]:
     """What unfinished operations have of the letters ``found``, as a spec keeps it: up to here, whatever comes of them.
 
@@ -38,7 +55,7 @@ def left(found: QuerySet[DeadLetter]) -> list[dict[str, int]]:
     """
     told: list[dict[str, int]] = []
     for each in Operation.objects.filter(kind__in=_KINDS, state__in=ACTIVE).order_by("pk"):
-        if not _goes_on(each):
+        if not goes_on(each, to_datetime(_clock.now_ms())):
             continue
         entry = {"operation": each.pk, "after": int(each.cursor.get("after", 0))}
         its = _of(entry, [_MOST])
@@ -86,14 +103,5 @@ def _of(entry: Mapping[str, int], room: list[int]) -> Q:
     its = Operation.objects.filter(pk=entry["operation"]).first()
     if its is None:
         return Q(pk__in=[])
-    within = topic_filter(reach(its, kind_named(its.kind).action))
-    return within & _choice(its.spec, room) & Q(pk__gt=entry["after"])
-
-
-def _goes_on(operation: Operation) -> bool:
-    try:
-        acting(operation, to_datetime(_clock.now_ms()))
-    except Forbidden:
-        # Its next step fails: it will never come to them.
-        return False
-    return True
+    reached = within(reach(its, kind_named(its.kind).action))
+    return reached & _choice(its.spec, room) & Q(pk__gt=entry["after"])

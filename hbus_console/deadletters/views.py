@@ -84,7 +84,7 @@ def edit(request: HttpRequest, letter_id: int) -> HttpResponse:
             errors = field_errors(refused)
         else:
             (messages.success if decision.done else messages.warning)(request, decision.sentence)
-            return redirect(f"{reverse('deadletters:list')}?letter={letter_id}")
+            return redirect(_back(request, letter_id))
     context = {
         "nav": "dead-letters",
         "letter": letter,
@@ -93,7 +93,7 @@ def edit(request: HttpRequest, letter_id: int) -> HttpResponse:
         "reason": reason,
         "errors": errors,
         "payload_errors": [said for field, said in errors.items() if field != "reason"],
-        "effect": services.effect(letter),
+        "effect": services.effect(who, letter),
         "may_edit": allows(who, DEAD_LETTER_EDIT, letter.topic),
         "may_reveal": allows(who, PAYLOAD_REVEAL, letter.topic),
         "curl_spec": CurlRequest(
@@ -113,10 +113,19 @@ def _decide(
         return _list(request, letter_id, act=name, reason=reason, errors=field_errors(error), status=400)
     tell = messages.success if decision.done else messages.warning
     tell(request, decision.sentence)
-    back = request.POST.get("next", "")
-    if not url_has_allowed_host_and_scheme(back, allowed_hosts={request.get_host()}):
-        back = f"{reverse('deadletters:list')}?letter={letter_id}"
-    return redirect(back)
+    return redirect(_back(request, letter_id))
+
+
+def _back(request: HttpRequest, letter_id: int) -> str:
+    """Where a decision leads: to where one came from, or to the list as it was narrowed, with what was done."""
+    back = request.GET.get("next", "")
+    if url_has_allowed_host_and_scheme(back, allowed_hosts={request.get_host()}):
+        return back
+    kept = request.GET.copy()
+    for done_with in ("act", "next"):
+        kept.pop(done_with, None)
+    kept["letter"] = str(letter_id)
+    return f"{reverse('deadletters:list')}?{kept.urlencode()}"
 
 
 def _list(
@@ -166,7 +175,7 @@ def _panel(who: Actor, letter_id: int, act: str) -> dict[str, Any]:
         "letter": letter,
         # Where its copy waits, and what stands in its way.
         "target": subscription_subject(letter.topic, letter.subscription),
-        "effect": services.effect(letter),
+        "effect": services.effect(who, letter),
         "taken": _taken(who, letter) if letter.state == DeadLetter.State.DEAD else [],
         **_redriven(who, letter),
         "act": verb,
@@ -194,7 +203,7 @@ def _redriven(who: Actor, letter: DeadLetter) -> dict[str, Any]:
         return {}
     facets = {"subscription": letter.subscription, "source": letter.source}
     made = Made(letter.copy, letter.decided_at, letter.decided_at, facets)
-    return {"fate": fate(made), "operation": that_made(who, letter.copy)}
+    return {"fate": services.fate_of(letter, fate(made)), "operation": that_made(who, letter.copy)}
 
 
 def _names(who: Actor, found: Any, name: str) -> list[str]:

@@ -12,7 +12,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from hbus_console.access.acts import VIEW
-from hbus_console.access.permissions import SOMEWHERE, require
+from hbus_console.access.permissions import SOMEWHERE, Actor, require
 from hbus_console.api.answers import FORWARD_PAGES, REFUSED, page_of, read
 from hbus_console.api.pagination import forward_page, only_page, page_size
 from hbus_console.api.views import ApiView
@@ -32,13 +32,14 @@ _TIMES = [
     OpenApiParameter("from", OpenApiTypes.STR, description="RFC 3339 or epoch milliseconds."),
     OpenApiParameter("to", OpenApiTypes.STR, description="RFC 3339 or epoch milliseconds, exclusive."),
 ]
+_SIZE = "Bytes. Null where something is masked: it would tell what is hidden apart."
 _MESSAGE = {
     "type": "object",
     "properties": {
         **dict.fromkeys(("id", "topic", "type", "source", "key", "correlation_id", "causation_id"), _TEXT),
         "trace_id": _TEXT,
         "position": {"type": "string", "description": _WHERE},
-        "size": {"type": "integer"},
+        "size": {"type": ["integer", "null"], "description": _SIZE},
         "published_at": {"type": "string", "format": "date-time"},
         "due_at": {"type": ["string", "null"], "format": "date-time"},
         "outcome": {
@@ -64,7 +65,7 @@ _PAYLOAD = {
     "properties": {
         "form": {"enum": ["json", "text", "bytes", "none"]},
         "value": {},
-        "size": {"type": "integer"},
+        "size": {"type": ["integer", "null"], "description": _SIZE},
         "masked": {"type": "array", "items": _TEXT, "description": "What is hidden; `*` is the whole payload."},
     },
 }
@@ -94,7 +95,7 @@ _SCAN = page_of(
 )
 
 
-_WHOSE = [
+WHOSE = [
     OpenApiParameter(
         "topic",
         description="Publishers choose ids, so several topics may have a message of this one. Left out: the newest.",
@@ -110,6 +111,55 @@ class RevealBody(msgspec.Struct, forbid_unknown_fields=True):
     fields: list[str] = []
 
 
+#: What the endpoints of one message have in common, whichever way it is named.
+LIFE: dict[str, Any] = {
+    "description": "Ledger, envelope, payload (masked), timeline, dead letters, cause and effects.",
+    "tags": ["messages"],
+    "responses": {(200, "application/json"): _LIFE, **REFUSED},
+}
+TIMELINE: dict[str, Any] = {
+    "tags": ["messages"],
+    "responses": {(200, "application/json"): page_of(_MOMENT), **REFUSED},
+}
+REVEAL: dict[str, Any] = {
+    "description": "Needs a reason. The audit entry is written before the answer is given.",
+    "tags": ["messages"],
+    "request": {
+        "application/json": {
+            "type": "object",
+            "required": ["reason"],
+            "properties": {"reason": _TEXT, "fields": {"type": "array", "items": _TEXT}},
+            "additionalProperties": False,
+        }
+    },
+    "responses": {
+        (200, "application/json"): {
+            "type": "object",
+            "properties": {"payload": _PAYLOAD, "audit_entry": {"type": "integer"}},
+        },
+        **REFUSED,
+    },
+}
+
+
+def life(actor: Actor, request: Request, message_id: str) -> Response:
+    return Response(evidence.life_as_json(services.life(actor, message_id, *_whose(request))))
+
+
+def timeline(actor: Actor, request: Request, message_id: str) -> Response:
+    moments = services.timeline(actor, message_id, *_whose(request))
+    return only_page([evidence.moment_as_json(moment) for moment in moments])
+
+
+def reveal(actor: Actor, request: Request, message_id: str) -> Response:
+    body = read(request, RevealBody)
+    topic, source = _whose(request)
+    found = services.reveal(actor, message_id, body.reason, tuple(body.fields), topic_name=topic, source=source)
+    answer = Response({"payload": evidence.payload_as_json(found.payload), "audit_entry": found.entry.seq})
+    answer["Cache-Control"] = "no-store"
+    return answer
+
+
 def _whose(request: Request) -> tuple[str, str]:
     return request.GET.get("topic", ""), request.GET.get("source", "")
 
@@ -117,7 +167,7 @@ def _whose(request: Request) -> tuple[str, str]:
 def _times(request: Request) -> tuple[int | None, int | None]:
     if not named_in(request._request):
         return None, None
-    span = read_range(request._request)
+    span = read_range(request._request, zoned=True)
     return span.start_ms, None if span.moving else span.end_ms
 
 
@@ -170,65 +220,30 @@ class Messages(ApiView):
 
 
 class OneMessage(ApiView):
-    @extend_schema(
-        operation_id="messages_life",
-        summary="One message's whole life",
-        description="Ledger, envelope, payload (masked), timeline, dead letters, cause and effects.",
-        tags=["messages"],
-        parameters=_WHOSE,
-        responses={(200, "application/json"): _LIFE, **REFUSED},
-    )
+    @extend_schema(operation_id="messages_life", summary="One message's whole life", parameters=WHOSE, **LIFE)
     def get(self, request: Request, message_id: str) -> Response:
-        return Response(evidence.life_as_json(services.life(self.actor, message_id, *_whose(request))))
+        return life(self.actor, request, message_id)
 
 
 class Timeline(ApiView):
     @extend_schema(
         operation_id="messages_timeline",
         summary="What happened to one message, in order",
-        tags=["messages"],
-        parameters=_WHOSE,
-        responses={(200, "application/json"): page_of(_MOMENT), **REFUSED},
+        parameters=WHOSE,
+        **TIMELINE,
     )
     def get(self, request: Request, message_id: str) -> Response:
-        moments = services.timeline(self.actor, message_id, *_whose(request))
-        return only_page([evidence.moment_as_json(moment) for moment in moments])
+        return timeline(self.actor, request, message_id)
 
 
 class Reveal(ApiView):
     answers_anew = True
 
     @extend_schema(
-        operation_id="messages_reveal",
-        summary="Show masked fields of one message",
-        description="Needs a reason. The audit entry is written before the answer is given.",
-        tags=["messages"],
-        parameters=_WHOSE,
-        request={
-            "application/json": {
-                "type": "object",
-                "required": ["reason"],
-                "properties": {"reason": _TEXT, "fields": {"type": "array", "items": _TEXT}},
-                "additionalProperties": False,
-            }
-        },
-        responses={
-            (200, "application/json"): {
-                "type": "object",
-                "properties": {"payload": _PAYLOAD, "audit_entry": {"type": "integer"}},
-            },
-            **REFUSED,
-        },
+        operation_id="messages_reveal", summary="Show masked fields of one message", parameters=WHOSE, **REVEAL
     )
     def post(self, request: Request, message_id: str) -> Response:
-        body = read(request, RevealBody)
-        topic, source = _whose(request)
-        found = services.reveal(
-            self.actor, message_id, body.reason, tuple(body.fields), topic_name=topic, source=source
-        )
-        answer = Response({"payload": evidence.payload_as_json(found.payload), "audit_entry": found.entry.seq})
-        answer["Cache-Control"] = "no-store"
-        return answer
+        return reveal(self.actor, request, message_id)
 
 
 class Log(ApiView):
@@ -264,7 +279,7 @@ class Log(ApiView):
 
 urlpatterns = [
     path("messages", Messages.as_view(), name="messages"),
-    # A message's id is whatever its producer chose, slashes included.
+    # A message's id is whatever its producer chose, slashes included; what ends in these words is named by ``?id=``.
     path("messages/<path:message_id>/timeline", Timeline.as_view(), name="message-timeline"),
     path("messages/<path:message_id>/reveal", Reveal.as_view(), name="message-reveal"),
     path("messages/<path:message_id>", OneMessage.as_view(), name="message"),

@@ -18,7 +18,7 @@ from engine.core.strict_json import NotJson
 from hbus_console.access.permissions import Actor, require
 from hbus_console.messages.feature import PAYLOAD_READ
 from hbus_console.topics import lookup
-from hbus_console.topics.field_paths import PATTERN, FieldPath
+from hbus_console.topics.field_paths import PATTERN, FieldPath, canonical
 from hbus_console.topics.models import Topic
 from hbus_console.topics.payloads import MaskingRules, Payload, may_search, shown
 from hbus_console.wiring import bus
@@ -53,7 +53,10 @@ class Condition:
 
     @classmethod
     def read(cls, text: str) -> Condition:
-        """From ``room=DBL-SEA``, ``guest.nights=2``, ``rooms[0].code~dbl``; raises ``BadInput``."""
+        """From ``room=DBL-SEA``, ``guest.nights=2``, ``rooms[0].code~dbl``, ``"first name"=Anna``.
+
+        Raises ``BadInput``.
+        """
         found = _CONDITION.fullmatch(text)
         if found is None or not found[3]:
             raise BadInput(
@@ -61,7 +64,14 @@ class Condition:
                 remedy="Write field=value, with dots for what is nested: room.code=DBL-SEA; ~ instead of = contains.",
                 field="field",
             )
-        return cls(found[1], found[2], found[3])
+        try:
+            return cls(canonical(found[1]), found[2], found[3])
+        except ValueError as error:
+            raise BadInput(
+                f"{found[1][:60]} has an escape that JSON does not know.",
+                remedy='Write a name in quotes as JSON writes a text: "first name"=Anna.',
+                field="field",
+            ) from error
 
     def fits(self, value: Any) -> bool:
         """Whether ``value``, a JSON payload, has a matching field; lists match by any of their items."""

@@ -32,8 +32,8 @@ _log = structlog.get_logger(__name__)
 
 class DelayedEvidenceCheck:
     """A duty: asks the delay path for each message that waits, over and over. What is missing is booked as ``lost``, or
-    ``cancelled`` where the delay path knows of that, for each subscription of its topic, and given to ``count`` after
-    that.
+    ``cancelled`` where the delay path knows of that and nobody has told it, for each subscription of its topic, and
+    given to ``count`` after that.
 
     ``newest_fact`` gives the id of the newest entry of the fact stream; raises ``Unavailable``.
     """
@@ -82,10 +82,12 @@ class DelayedEvidenceCheck:
         due = [pk for pk, since_ms in self._missed.items() if since_ms < until_ms][:PAGE]
         missed = list(LedgerMessage.objects.filter(WAITS, pk__in=due))
         known, topics = _known(missed), set(Topic.objects.values_list("name", flat=True))
-        missed = [each for each in missed if _name(each) not in known and each.topic in topics]
+        missed = [each for each in missed if _name(each) not in known]
         # Once more: it may have been accepted anew since.
         stands = self._delays().standings([_name(each) for each in missed])
-        lost = [each for each, how in zip(missed, stands, strict=True) if how is Whereabouts.GONE]
+        # Of a topic that is gone, only what went with it is known to have been there until then.
+        gone = [each for each, how in zip(missed, stands, strict=True) if how is Whereabouts.GONE]
+        lost = [each for each in gone if each.topic in topics]
         cancelled = [each for each, how in zip(missed, stands, strict=True) if how is Whereabouts.CANCELLED]
         groups: dict[str, list[str]] = {}
         for topic, group in Subscription.objects.values_list("topic__name", "group"):

@@ -21,7 +21,8 @@ def message_as_json(message: LedgerMessage, outcome: Outcome | None = None) -> d
     answer: dict[str, Any] = {
         "id": message.message_id,
         **{name: getattr(message, name) for name in ("topic", "type", "source", "key", "correlation_id")},
-        **{name: getattr(message, name) for name in ("causation_id", "trace_id", "position", "size")},
+        **{name: getattr(message, name) for name in ("causation_id", "trace_id", "position")},
+        "size": message.shown_size,
         "published_at": to_rfc3339(message.published_ms),
         "due_at": to_rfc3339(message.due_ms) if message.due_ms else None,
     }
@@ -34,6 +35,7 @@ def message_as_json(message: LedgerMessage, outcome: Outcome | None = None) -> d
             "nobody_told": sorted(outcome.passed),
             "lost": sorted(outcome.lost),
             "cancelled": sorted(outcome.cancelled),
+            "refused_when_due": outcome.refused,
             "retrying": sorted(outcome.retrying),
             "failed_attempts": outcome.failed,
             "published_again": outcome.published_again,

@@ -10,10 +10,13 @@ PAYLOAD_REVEAL = Act("payload.reveal", Role.GOVERNOR, "reveal masked fields", ab
 
 FEATURE = Feature(
     name="messages",
-    offers=("became", "checking", "models"),
+    offers=("became", "checking", "models", "places", "sizes"),
     menu=(MenuEntry("messages", "Messages", "outline/message", "messages:search", "m", "Bus", 40),),
-    pages=(Mount("messages/", "hbus_console.messages.urls"),),
-    api=("hbus_console.messages.api",),
+    pages=(
+        Mount("messages/", "hbus_console.messages.urls"),
+        Mount("message/", "hbus_console.messages.urls_by_id"),
+    ),
+    api=("hbus_console.messages.api", "hbus_console.messages.api_by_id"),
     acts=(
         PAYLOAD_READ,
         PAYLOAD_REVEAL,
@@ -23,6 +26,7 @@ FEATURE = Feature(
             "message",
             "message",
             address="hbus_console.messages.addresses:message",
+            named="hbus_console.messages.addresses:page_of",
             within="topic",
             outcomes="hbus_console.messages.outcomes:outcomes",
         ),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from django.conf import settings
 
+from engine.bus.delay_entries import place_of
 from engine.bus.delays import Whereabouts
 from engine.bus.message import decode
 from engine.core.clock import Clock, SystemClock, to_rfc3339
@@ -63,6 +64,9 @@ def _waits(topic: str, message_id: str, source: str) -> InLog | None:
         return InLog(False, f"It is not stored: it lies in the outbox, and the bus refused it: {row.last_error}")
     if row is not None:
         return InLog(True, "It is kept: it lies in the outbox, from where it is published.")
+    (refusal,) = bus.delays().refusals.at([place_of(topic, source, message_id)])
+    if refusal is not None:
+        return InLog(True, f"It is stored: it was due, is refused, and is tried again: {refusal.why}")
     if bus.delays().standings([(topic, source, message_id)]) == [Whereabouts.KEPT]:
         return InLog(True, "It is stored: it waits for its due time, or is being published at this moment.")
     return None

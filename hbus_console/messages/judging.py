@@ -6,11 +6,16 @@ from collections.abc import Sequence
 from enum import Enum, auto
 from functools import cached_property
 
+from django.db.models import QuerySet
+
 from engine.bus.optional import TellsStanding, WhereItIs
 from engine.bus.transport import Admin, Stored
 from engine.core.errors import BadInput
 from hbus_console.messages.checking import SKEW_MS, read_message
-from hbus_console.messages.models import DeliveryCheck, LagSample, LedgerMessage
+from hbus_console.messages.models import DeliveryCheck, LagSample, LedgerEvent, LedgerMessage
+
+#: What tells that a message was handed out, and not settled then.
+KEEPING = ("retried", "parked", "released")
 
 
 class Judgement(Enum):
@@ -38,10 +43,17 @@ class DeliveryJudge:
         self._created_ms = created_ms
         self._sure_ms = sure_ms
         self._until_ms = until_ms
+        #: Of what was asked about and is forgotten, what is known to have been handed out and kept, as id and source.
+        self._kept: set[tuple[str, str | None]] = set()
 
     def standings(self, messages: Sequence[LedgerMessage]) -> list[WhereItIs | None]:
         """Of each; ``None`` where the store cannot tell."""
         found = dict(self._standings([message.position for message in messages if message.position]))
+        forgotten = [each.message_id for each in messages if found.get(each.position) is WhereItIs.FORGOTTEN]
+        if forgotten:
+            told = LedgerEvent.objects.filter(message_id__in=forgotten, topic=self._row.topic, kind__in=KEEPING)
+            told = told.filter(subscription=self._row.subscription)
+            self._kept.update(told.values_list("message_id", "source"))
         return [found.get(message.position) for message in messages]
 
     def _standings(self, positions: Sequence[str]) -> list[tuple[str, WhereItIs]]:
@@ -90,17 +102,34 @@ class DeliveryJudge:
             return None
 
     def _was_open(self, message: LedgerMessage) -> bool:
-        """Whether the subscription had not settled it when the store was last seen before it was emptied."""
+        """Whether the subscription had not settled it when the store was last seen before it was emptied.
+
+        One old message that is not settled says nothing of those after it. What was there when none waited had been
+        handed out, and was open only if it is told to have been kept; whatever else became of it nobody knows.
+        """
         sample = self._last_before
         if sample is None:
             return False
         if sample.oldest_ms is not None:
-            return message.published_ms >= min(sample.oldest_ms, sample.at_ms)
+            if message.published_ms < min(sample.oldest_ms, sample.at_ms):
+                return False
+            if message.published_ms >= self._none_waited_ms - SKEW_MS:
+                return True
+            return bool(self._kept & {(message.message_id, message.source), (message.message_id, None)})
         held = (sample.waiting or 0) + sample.in_flight + sample.retrying + sample.parked
         return not held and message.published_ms >= sample.at_ms
 
     @cached_property
     def _last_before(self) -> LagSample | None:
+        return self._before.exclude(waiting=None).order_by("-at_ms").first()
+
+    @cached_property
+    def _none_waited_ms(self) -> int:
+        """When none was last seen to wait before the store was emptied; 0: not known."""
+        sample = self._before.filter(waiting=0).order_by("-at_ms").first()
+        return 0 if sample is None else int(sample.at_ms)
+
+    @cached_property
+    def _before(self) -> QuerySet[LagSample]:
         began_ms = self._admin.began_ms(self._row.topic) if isinstance(self._admin, TellsStanding) else 0
-        rows = LagSample.objects.filter(topic=self._row.topic, subscription=self._row.subscription, at_ms__lt=began_ms)
-        return rows.exclude(waiting=None).order_by("-at_ms").first()
+        return LagSample.objects.filter(topic=self._row.topic, subscription=self._row.subscription, at_ms__lt=began_ms)

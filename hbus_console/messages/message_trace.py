@@ -25,15 +25,24 @@ from hbus_console.evidence.columns import texts
 from hbus_console.messages.became import meant_for_one
 from hbus_console.messages.by_event import off_index
 from hbus_console.messages.feature import PAYLOAD_READ
-from hbus_console.messages.models import LONGEST_ID, LONGEST_SOURCE, LedgerEvent, LedgerMessage, LedgerStack
+from hbus_console.messages.models import (
+    LONGEST_ID,
+    LONGEST_SOURCE,
+    NEVER_COME,
+    LedgerEvent,
+    LedgerMessage,
+    LedgerStack,
+)
+from hbus_console.messages.sizes import tell_sizes
 from hbus_console.topics.models import Topic
 from hbus_console.topics.payloads import MaskingRules, Payload, shown
 from hbus_console.topics.scopes import topic_filter
+from hbus_console.ui.formats import duration
 from hbus_console.wiring import bus
 
-#: What is told of a message that waited for its time and will not come.
-_NEVER = ("lost", "cancelled")
 _clock = SystemClock()
+#: A message that is due is published within so long, and that is booked, unless something is wrong.
+_LATE_MS = 10_000
 #: A message with more events than this shows the first ones and says how many there are.
 MOST_EVENTS = 500
 #: How often what was redriven is followed when it dies again.
@@ -108,13 +117,13 @@ class Life:
     @property
     def had(self) -> bool:
         """Whether a subscription has had it, or nobody ever will."""
-        return self.will_not_come or any(event.subscription and event.kind not in _NEVER for event in self.events)
+        return self.will_not_come or any(event.subscription and event.kind not in NEVER_COME for event in self.events)
 
     @property
     def will_not_come(self) -> bool:
         """Whether it was lost or cancelled, and not accepted anew since."""
-        told = [event.kind for event in self.events if event.kind in ("delayed", *_NEVER)]
-        return bool(told) and told[-1] in _NEVER
+        told = [event.kind for event in self.events if event.kind in ("delayed", *NEVER_COME)]
+        return bool(told) and told[-1] in NEVER_COME
 
     @property
     def waits(self) -> bool:
@@ -122,11 +131,17 @@ class Life:
         return self.entry is not None and self.entry.waits and not self.had
 
     @property
+    def refusal(self) -> LedgerEvent | None:
+        """Why it was refused when it was due, where it still waits for that."""
+        told = [event for event in self.events if event.kind in ("delayed", "due_refused")]
+        return told[-1] if self.waits and told and told[-1].kind == "due_refused" else None
+
+    @property
     def was_published(self) -> bool:
         """Whether it came into its topic: what was lost or cancelled before its time did not."""
         if self.entry is None or not self.entry.waits:
             return True
-        return any(event.subscription and event.kind not in _NEVER for event in self.events)
+        return any(event.subscription and event.kind not in NEVER_COME for event in self.events)
 
     @property
     def waiting_letters(self) -> list[DeadLetter]:
@@ -243,6 +258,7 @@ def life(actor: Actor, message_id: str, topic_name: str = "", source: str = "") 
     _read_envelope(actor, found)
     found.target = _target(found)
     _relate(found, seen)
+    tell_sizes(each for each in (found.entry, found.cause, *found.effects) if each is not None)
     had = {event.stack_id for event in found.events if event.stack_id}
     found.stacks = dict(LedgerStack.objects.filter(stack_id__in=had).values_list("stack_id", "text")) if had else {}
     if topic is not None:
@@ -352,10 +368,21 @@ def _from_log(found: Life) -> tuple[bytes | None, str]:
     return (stored.body, "") if stored is not None else (None, gone)
 
 
+def waits_for(entry: LedgerMessage, refusal: LedgerEvent | None, now_ms: int) -> str:
+    """What a message waits for that was accepted for later, as sentences."""
+    if refusal is not None:
+        late = duration(max(0, now_ms - entry.due_ms) * 1000)
+        return f"It was due {late} ago and is refused: {refusal.error} It is kept, and tried again until it is taken."
+    if entry.due_ms > now_ms - _LATE_MS:
+        return "It waits for its due time."
+    late = duration((now_ms - entry.due_ms) * 1000)
+    return f"It was due {late} ago and is not published yet, or nobody has told so. It is kept, and tried again."
+
+
 def _not_in_its_log(found: Life) -> str:
     """Why its topic's log need not be asked."""
-    if found.waits:
-        return "It waits for its due time; its payload is with the delay path."
+    if found.waits and found.entry is not None:
+        return f"{waits_for(found.entry, found.refusal, _clock.now_ms())} Its payload is with the delay path."
     if found.cancelled_in and not found.was_published:
         return "It was cancelled while it waited for its due time, and its payload with it."
     if any(event.kind == "lost" for event in found.events):

@@ -108,6 +108,10 @@ class DeliveryAside(models.Model):
 WAITS = models.Q(due_ms__gt=0, position="", stored_us=0)
 
 
+#: Kinds of what is told of one that waited for its time and will not come.
+NEVER_COME = frozenset(("lost", "cancelled"))
+
+
 class LedgerMessage(models.Model):
     """One message in its topic. The payload stays in the transport; ``position`` leads to it, where there is one: some
     transports tell none.
@@ -132,6 +136,8 @@ class LedgerMessage(models.Model):
     due_ms = models.BigIntegerField(default=0)
     #: How long the store took to append it; 0 when unknown, and while it is delayed.
     stored_us = models.BigIntegerField(default=0)
+    #: What may be told of :attr:`size`; ``None`` until :func:`~hbus_console.messages.sizes.tell_sizes` has said so.
+    shown_size: int | None = None
 
     class Meta:
         # Of expressions, so that SQLite makes an index of it: one of fields it can only add by copying the table.
@@ -160,6 +166,31 @@ class LedgerMessage(models.Model):
     def identity(self) -> Identity:
         """Just as it is: what its events and dead letters have too."""
         return self.topic, self.message_id, self.source
+
+
+class LedgerRelease(models.Model):
+    """That a message which waited is published: its row keeps its number, so whoever reads rows by their numbers would
+    pass it by. A trigger of the database adds it, see :mod:`~hbus_console.messages.releases`.
+    """
+
+    #: Its :class:`LedgerMessage`; when that is trimmed this goes, too.
+    row_id = models.BigIntegerField(unique=True)
+
+
+class LedgerPlace(models.Model):
+    """How far somebody has come, or may have, who takes rows of the ledger by their numbers; see
+    :mod:`~hbus_console.messages.places`."""
+
+    #: Of which rows: the name of their model, as Django spells it.
+    table = models.CharField(max_length=40)
+    #: Past the rows up to this one, those that wait left aside, and past so many releases.
+    row_id = models.BigIntegerField()
+    release_id = models.BigIntegerField(default=0)
+    #: By topic, how many rows beyond it the ledger has let go of.
+    let_go = models.JSONField(default=dict)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["table", "row_id", "release_id"], name="one_ledger_place_each")]
 
 
 #: Failed attempts, as a condition. The kinds stand in the SQL itself: SQLite uses the partial index on failures only

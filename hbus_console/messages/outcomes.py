@@ -12,7 +12,7 @@ from engine.bus.subjects import subscription_subject
 from engine.core.clock import to_datetime
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.messages.checking import SKEW_MS
-from hbus_console.messages.models import LagSample, LedgerEvent, LedgerMessage
+from hbus_console.messages.models import NEVER_COME, LagSample, LedgerEvent, LedgerMessage
 from hbus_console.messages.reach import id_ends
 from hbus_console.operations.models import UNDECIDED, OperationItem
 from hbus_console.operations.outcomes import Fate, Made
@@ -85,9 +85,12 @@ class _Evidence:
 
     def _seen(self, made: Made, topic: str, group: str) -> set[str]:
         by_source = self._kinds.get((topic, made.subject.name, group), {})
+        whole = self._kinds.get((topic, made.subject.name, ""), {})
         wanted = made.facets.get("source")
-        sources = by_source if wanted is None else {None, wanted}
-        return set().union(*(by_source.get(source, ()) for source in sources))
+        sources = {*by_source, *whole} if wanted is None else {None, wanted}
+        seen = set().union(*(by_source.get(source, ()) for source in sources))
+        # What is told of a message that was never published concerns every subscription.
+        return seen.union(*(whole.get(source, set()) & NEVER_COME for source in sources))
 
     def fate(self, made: Made) -> Fate:
         topic = made.subject.namespace

@@ -11,6 +11,7 @@ from hbus_console.evidence.totals import MOST_OF_A_ROW, total
 from hbus_console.messages import lag_history
 from hbus_console.messages.lag_history import LagHistory
 from hbus_console.messages.models import FINE_MS, FlowRollup, FlowSample, LedgerEvent, LedgerMessage, LedgerStack
+from hbus_console.messages.places import let_go
 from hbus_console.messages.reach import id_ends
 
 DAY_MS = 24 * 3_600_000
@@ -64,7 +65,7 @@ class LedgerRetention:
         through = min(last - self._max_messages, first + BATCH - 1)
         if through < first:
             return 0
-        return LedgerMessage.objects.filter(pk__lte=through).delete()[0]
+        return let_go(LedgerMessage.objects.filter(pk__lte=through))
 
     def _is_full(self) -> bool:
         first, last = id_ends()
@@ -83,7 +84,7 @@ class LedgerRetention:
         old = [pk for pk, at_ms in first if at_ms < oldest]
         if not old:
             return 0
-        return LedgerEvent.objects.filter(pk__gte=old[0], pk__lte=old[-1], at_ms__lt=oldest).delete()[0]
+        return let_go(LedgerEvent.objects.filter(pk__gte=old[0], pk__lte=old[-1], at_ms__lt=oldest))
 
     def _fold_flow(self) -> int:
         """Replace one span of fine samples by one coarse sample for each topic and subscription."""

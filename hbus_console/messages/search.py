@@ -18,6 +18,7 @@ from hbus_console.messages.became import Became
 from hbus_console.messages.by_event import Happening, last_events, last_of_own, off_index
 from hbus_console.messages.models import Identity, LedgerEvent, LedgerMessage
 from hbus_console.messages.repeats import Repeated
+from hbus_console.messages.sizes import tell_sizes
 from hbus_console.topics.scopes import topic_names
 
 PAGE = 50
@@ -114,6 +115,8 @@ class Outcome:
     lost: set[str] = field(default_factory=set)
     #: It was cancelled before it could come there.
     cancelled: set[str] = field(default_factory=set)
+    #: Why it was refused when it was due, the last time that this was told of it; see :attr:`LedgerMessage.waits`.
+    refused: str = ""
     #: How often it was published again under the same idempotency key, and not stored.
     published_again: int = 0
     #: How often it was delivered again to each subscription whose inbox had seen it.
@@ -132,6 +135,8 @@ class FoundMessages:
 
     messages: list[LedgerMessage]
     next_cursor: str
+    #: Where each stands in the order of the list, as a cursor has it.
+    places: list[str]
     #: Of a search that judges one message after the other: how many, and when the oldest was published.
     judged: int | None = None
     back_to_ms: int | None = None
@@ -139,9 +144,15 @@ class FoundMessages:
 
 def search(actor: Actor, query: Query, cursor: str = "", size: int = PAGE) -> FoundMessages:
     """The messages that fit and that ``actor`` may see. Raises ``BadInput`` for a cursor that no page gave."""
+    found = _search(actor, query, cursor, size)
+    tell_sizes(found.messages)
+    return found
+
+
+def _search(actor: Actor, query: Query, cursor: str, size: int) -> FoundMessages:
     names = topic_names(visible_scopes(actor))
     if query.topic and names is not None and query.topic not in names:
-        return FoundMessages([], "")
+        return FoundMessages([], "", [])
     rows = _narrowed(query)
     happening = query.happening
     if happening is not None and query.by_event:
@@ -150,12 +161,14 @@ def search(actor: Actor, query: Query, cursor: str = "", size: int = PAGE) -> Fo
         rows = rows.filter(happening.told())
     if query.became is Became.UNSETTLED:
         found = by_outcome.unsettled(lambda place, most: _page(rows, query, names, place, most), cursor, size)
-        return FoundMessages(found.messages, found.next_cursor, found.judged, found.back_to_ms)
-    return FoundMessages(*_page(rows, query, names, cursor, size))
+        places = [_place(each) for each in found.messages]
+        return FoundMessages(found.messages, found.next_cursor, places, found.judged, found.back_to_ms)
+    page, after = _page(rows, query, names, cursor, size)
+    return FoundMessages(page, after, [_place(each) for each in page])
 
 
 def outcomes(messages: Sequence[LedgerMessage]) -> dict[Identity, Outcome]:
-    """What became of ``messages``, by their identities, in one query."""
+    """What became of ``messages``, by their identities, in one query; in two where any of them waits."""
     found = {message.identity: Outcome() for message in messages}
     by_id: dict[tuple[str, str], list[Identity]] = {}
     for identity in found:
@@ -174,7 +187,20 @@ def outcomes(messages: Sequence[LedgerMessage]) -> dict[Identity, Outcome]:
         outcome.lost -= ended
         outcome.cancelled -= ended
         outcome.retrying -= ended | outcome.passed | outcome.lost
+    _tell_refused(found, [message for message in messages if message.waits])
     return found
+
+
+def _tell_refused(found: Mapping[Identity, Outcome], waiting: Sequence[LedgerMessage]) -> None:
+    if not waiting:
+        return
+    kinds = ("delayed", "due_refused")
+    events = LedgerEvent.objects.filter(message_id__in={each.message_id for each in waiting}, kind__in=kinds)
+    rows = events.order_by("at_ms", "pk").values_list("topic", "message_id", "source", "kind", "error")
+    for topic, message_id, source, kind, error in rows:
+        if (outcome := found.get((topic, message_id, source or ""))) is not None:
+            # Accepted anew, it is not refused yet.
+            outcome.refused = error if kind == "due_refused" else ""
 
 
 def _count(outcome: Outcome, kind: str, subscription: str, times: int) -> None:
@@ -211,7 +237,11 @@ def _page(
     else:
         found = _merged(rows, topics, size + 1)
     shown, tail = cursors.cut(found, size)
-    return shown, cursors.written(tail.published_ms, tail.pk) if tail else ""
+    return shown, _place(tail) if tail else ""
+
+
+def _place(message: LedgerMessage) -> str:
+    return cursors.written(message.published_ms, message.pk)
 
 
 def _by_event(
@@ -244,8 +274,9 @@ def _by_event(
             untold = None
         if last_of_it := max(filter(None, (told, untold)), default=None):
             placed.append((last_of_it, row.pk, row))
-    messages = [row for *_, row in sorted(placed, key=lambda each: each[:2], reverse=True)]
-    return FoundMessages(messages, cursors.written(*tail[3:]) if tail else "")
+    placed.sort(key=lambda each: each[:2], reverse=True)
+    places = [cursors.written(*last_of_it, number) for last_of_it, number, _ in placed]
+    return FoundMessages([row for *_, row in placed], cursors.written(*tail[3:]) if tail else "", places)
 
 
 def _narrowed(query: Query) -> QuerySet[LedgerMessage]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from engine.bus.fact_kinds import BUS_KINDS
+from engine.bus.fact_kinds import BUS_KINDS, BusKind
 from engine.bus.subjects import MESSAGE
 from engine.core.fact_kinds import Tone
 from hbus_console.audit.models import AuditEntry
@@ -164,6 +164,8 @@ def _words(life: Life, event: LedgerEvent) -> tuple[str, str, tuple[str, ...]]:
     """Tone, sentence and notes of one event."""
     kind = BUS_KINDS.get(event.kind)
     tone = kind.tone if kind else Tone.INFO
+    if kind is not None and (later := _words_of_later(life, event, kind)):
+        return tone, *later
     if event.kind == "replayed":
         return tone, "Replayed into" if event.subscription else "Replayed into another topic", (event.detail,)
     if event.kind == "settled":
@@ -172,14 +174,25 @@ def _words(life: Life, event: LedgerEvent) -> tuple[str, str, tuple[str, ...]]:
     if event.kind == "dead":
         fingerprint = f"fingerprint {event.fingerprint[:6]}" if event.fingerprint else ""
         return tone, "Dead in", (_spent(life, event), fingerprint, event.detail)
-    if event.kind == "delayed":
-        return tone, f"Accepted from {who(life.source)}, due at {clock(event.due_ms)}", (event.detail,)
     if event.kind == "deduplicated":
         delivered = "Delivered again: handled before by", (_where(event), "its handler was not run", event.detail)
         published = "Published again with the same key: not stored", (event.detail,)
         return tone, *(delivered if event.subscription else published)
     told = (kind.told if kind else "") or event.kind.replace("_", " ").capitalize()
     return tone, told, (kind.note if kind else "", event.detail)
+
+
+def _words_of_later(life: Life, event: LedgerEvent, kind: BusKind) -> tuple[str, tuple[str, ...]] | None:
+    """Likewise, of what was accepted for later and is not published."""
+    if event.kind == "delayed":
+        return f"Accepted from {who(life.source)}, due at {clock(event.due_ms)}", (event.detail,)
+    if event.kind == "due_refused":
+        again = f"tried again at {clock(event.due_ms)}" if event.due_ms else ""
+        return "Due, and refused", (event.detail, "it is kept", again)
+    if event.kind == "cancelled" and not event.subscription:
+        # By whoever did it: before anybody had it.
+        return "Cancelled before its time came", (event.detail or kind.note,)
+    return None
 
 
 def _decisions(life: Life) -> Iterator[Moment]:

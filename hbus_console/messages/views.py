@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
-from urllib.parse import urlencode
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse, JsonResponse
@@ -21,8 +20,8 @@ from hbus_console.access.scopes import namespace_q
 from hbus_console.access.web import actor, console_view, field_errors
 from hbus_console.deadletters.feature import DEAD_LETTER_REDRIVE
 from hbus_console.deadletters.models import DeadLetter
+from hbus_console.messages import addresses, browsing, graph, in_log, search, services
 from hbus_console.messages import attempt_chart as lanes
-from hbus_console.messages import browsing, graph, in_log, search, services
 from hbus_console.messages import export as evidence
 from hbus_console.messages.became import open_of
 from hbus_console.messages.feature import PAYLOAD_REVEAL
@@ -52,6 +51,8 @@ class MessageRow:
     wanted: bool
     #: A subscription is not done with it.
     is_open: bool
+    #: Where it stands in the order of its list, where that is one that grows.
+    place: str = ""
 
 
 @require_GET
@@ -88,8 +89,9 @@ def messages(request: HttpRequest) -> HttpResponse:
 @require_GET
 @never_cache
 @console_view(VIEW, resource=SOMEWHERE)
-def message(request: HttpRequest, message_id: str) -> HttpResponse:
+def message(request: HttpRequest, message_id: str = "") -> HttpResponse:
     """While its evidence is on its way, a page that asks again by itself and then becomes the message's own."""
+    message_id = message_id or request.GET.get("id", "")
     asks_again = request.headers.get("HX-Request") == "true"
     try:
         shown = _message(request, message_id)
@@ -119,8 +121,9 @@ def _only_in_log(request: HttpRequest, message_id: str) -> dict[str, Any]:
 @require_POST
 @never_cache
 @console_view(VIEW, post=PAYLOAD_REVEAL, resource=SOMEWHERE)
-def reveal(request: HttpRequest, message_id: str) -> HttpResponse:
+def reveal(request: HttpRequest, message_id: str = "") -> HttpResponse:
     """Answers with the page itself and not with a redirect: what is revealed must not survive a reload."""
+    message_id = message_id or request.GET.get("id", "")
     reason = request.POST.get("reason", "")
     try:
         revealed = services.reveal(
@@ -141,8 +144,9 @@ def reveal(request: HttpRequest, message_id: str) -> HttpResponse:
 @require_GET
 @never_cache
 @console_view(VIEW, resource=SOMEWHERE)
-def export(request: HttpRequest, message_id: str) -> HttpResponse:
+def export(request: HttpRequest, message_id: str = "") -> HttpResponse:
     """Everything known about one message as a file; masked as on the page."""
+    message_id = message_id or request.GET.get("id", "")
     found = services.life(actor(request), message_id, request.GET.get("topic", ""), request.GET.get("source", ""))
     safe = "".join(character if character.isalnum() else "-" for character in message_id)[:80]
     return JsonResponse(
@@ -157,7 +161,7 @@ def _from_ledger(request: HttpRequest, who_asks: Actor, query: search.Query) -> 
     if span is not None:
         query = search.within(query, span.start_ms, None if span.moving else span.end_ms)
     found = search.search(who_asks, query, request.GET.get("cursor", ""))
-    rows = rows_of(found.messages)
+    rows = [replace(row, place=place) for row, place in zip(rows_of(found.messages), found.places, strict=True)]
     order = f"last {query.order}" if query.by_event else "newest"
     # How many there are in all nobody has counted: that would be to read them.
     here = " on this page" if found.next_cursor or request.GET.get("cursor") else ""
@@ -220,7 +224,7 @@ def _message(
 ) -> HttpResponse:
     who_asks = actor(request)
     found = services.life(who_asks, message_id, request.GET.get("topic", ""), request.GET.get("source", ""))
-    named = urlencode({"topic": found.topic_name} | ({"source": found.source} if found.source else {}))
+    named = (found.topic_name, found.message_id, found.source)
     talk = conversation(who_asks, found.correlation_id)
     same = same_key(who_asks, found.topic_name, found.key)
     tab = request.GET.get("tab", "timeline")
@@ -241,8 +245,10 @@ def _message(
         "same_key": same,
         "errors": errors or {},
         "reason": reason,
-        "named": named,
-        "curl_spec": CurlRequest("GET", f"/api/v1/messages/{message_id}?{named}"),
+        "address": addresses.page_of(*named),
+        "evidence": addresses.evidence_of(*named),
+        "by_id": addresses.by_id(*named),
+        "curl_spec": CurlRequest("GET", addresses.endpoint_of(*named)),
     }
     if context["tab"] in ("conversation", "key"):
         neighbours = talk if context["tab"] == "conversation" else same
@@ -268,8 +274,12 @@ def _badges(found: Life) -> Iterator[tuple[str, str]]:
     if found.letters:
         dead_in = len({letter.subscription for letter in found.letters})
         yield ("bad" if waiting else "neutral"), f"dead in {dead_in} of {max(parts, dead_in)}"
+    elif found.refusal is not None:
+        yield "bad", "refused when due"
     elif found.waits:
         yield "info", "delayed"
+    elif found.will_not_come and not found.was_published:
+        yield ("act", "cancelled") if found.cancelled_in else ("bad", "lost")
     elif parts and (ended := _ended(found)):
         yield ended
     elif found.parked_in:

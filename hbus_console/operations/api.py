@@ -20,7 +20,7 @@ from hbus_console.api.answers import PAGES, REFUSED, answers, described, fields_
 from hbus_console.api.bodies import Body, ReasonBody
 from hbus_console.api.subjects import message_of, namespace_as_topic, subscription_of, topic_of
 from hbus_console.api.views import ApiView
-from hbus_console.operations import reading, services
+from hbus_console.operations import guarded, reading, services
 from hbus_console.operations.kinds import OperationKind, Plan, Sample, Taken, installed_kind, kind_named
 from hbus_console.operations.models import Operation, OperationItem
 
@@ -99,7 +99,8 @@ class PlanOut(msgspec.Struct):
 
 
 class OperationOut(msgspec.Struct):
-    """One operation. ``total`` is 0 when it could not be told before.
+    """One operation. ``total`` is 0 when it could not be told before. What its ``spec`` asks about masked fields is
+    left out, as ``payload.guest.name …``, for who may not reveal them.
 
     ``copies`` is what it published; ``settled``, ``died`` (again), ``unhandled`` (expired, skipped, wanted by nobody)
     and ``unknown`` say what became of it, and the rest is ``waiting``, of which ``retrying`` failed before. In the
@@ -176,7 +177,7 @@ def operation_out(actor: Actor, row: Operation) -> dict[str, Any]:
 
 
 def operations_out(actor: Actor, rows: Sequence[Operation]) -> list[dict[str, Any]]:
-    """Likewise several: a fixed number of queries."""
+    """Likewise several: a fixed number of queries, and one for each that asks about what ``actor`` may not reveal."""
     sentences, specs = reading.sentences(rows), services.specs_for(actor, rows)
     return [_out(row, sentences.get(row.pk, ""), specs[row.pk]) for row in rows]
 
@@ -314,6 +315,7 @@ class Items(ApiView):
     @extend_schema(
         operation_id="operations_items",
         summary="What became of each thing it worked on, the newest first",
+        description="Of one that asks about masked fields they are told to who may reveal these, for what fits tells.",
         tags=["operations"],
         parameters=[
             OpenApiParameter("result", enum=OperationItem.Result.values),
@@ -323,7 +325,9 @@ class Items(ApiView):
         responses={(200, "application/json"): page_of(described(ItemOut)), **REFUSED},
     )
     def get(self, request: Request, operation_id: int) -> Response:
-        rows = services.items(self.actor, services.operation(self.actor, operation_id))
+        found = services.operation(self.actor, operation_id)
+        guarded.require_all(self.actor, found)
+        rows = services.items(self.actor, found)
         if result := request.GET.get("result"):
             rows = rows.filter(result=result)
         if outcome := request.GET.get("outcome"):

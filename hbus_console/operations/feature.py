@@ -17,6 +17,7 @@ FEATURE = Feature(
     subjects=(SubjectKind("operation", "operation", address="hbus_console.operations.addresses:operation"),),
     audit_related="hbus_console.operations.related:related",
     audit_words={"operation.outcome": "knew what became of all that was published by the operation"},
+    audit_sides={"operation.start": "hbus_console.operations.guarded:starts"},
     duties=(
         "hbus_console.operations.runner:OperationRunner",
         "hbus_console.operations.watching:OutcomeWatcher",

@@ -113,6 +113,8 @@ class Plan:
     taken: Sequence[Taken] | None = None
     #: It costs too much to be told anew whenever something moves: its page stands still, and says from when it is.
     dear: bool = False
+    #: How many were chosen where it would leave every one of them; the warnings say why.
+    all_left: int = 0
 
 
 @dataclass(frozen=True)
@@ -140,6 +142,8 @@ class Step:
     finished: bool
     scanned: int = 0
     note: str = ""
+    #: With the last one: of how many things it is known that others decided them before it came to them.
+    overtaken: int = 0
 
 
 #: Does what was looked at, in the transaction of the step.
@@ -148,10 +152,14 @@ Do = Callable[[], Step]
 
 @dataclass(frozen=True)
 class Task:
-    """What a step is told. ``actor`` has the grants that whoever started the operation holds now."""
+    """What a step is told. ``actor`` has the grants that whoever started the operation holds now, and they reach all
+    that is left of it.
+    """
 
     operation_id: int
     actor: Actor
+    #: Where it was begun: beyond these it touches nothing.
+    scopes: Sequence[str]
     spec: Mapping[str, Any]
     cursor: Mapping[str, Any]
     reason: str
@@ -242,13 +250,27 @@ class OperationKind(Protocol):
         """What holds its steps besides the rate that was asked for; ``actor`` has started it."""
         ...
 
+    def ahead(
+        self, spec: Mapping[str, Any], cursor: Mapping[str, Any], scopes: Sequence[str]
+    ) -> Mapping[str, int] | None:
+        """In which namespaces within ``scopes`` it has still things to come to, and how many; ``None`` where that shows
+        only on the way. Asked once something was taken from whoever started it: it goes on where this was not.
+        """
+        ...
+
+    def let_go(self, operation_id: int) -> None:
+        """This process does no more steps of it for now: it has ended, or is held. What was kept between its steps, to
+        save time and no more, goes."""
+        ...
+
     def look(self, task: Task, limit: int) -> Do:
         """Look at what the next step works on, at most ``limit`` things, and answer what does it.
 
         Stores are asked here, outside of any transaction, because a slow one would make every other writer wait; what
         is done to them here can be done again. The answer is called once, in the transaction that keeps the results
         and the cursor: it asks the database alone. What leaves for the bus leaves through the outbox, so a step happens
-        wholly or not at all, however often it is tried. Permission is asked for each namespace touched.
+        wholly or not at all, however often it is tried. Whether the starter may do :attr:`action` in what is left was
+        asked just before, see :mod:`.rights`; what else it takes is asked here.
         """
         ...
 
@@ -304,6 +326,14 @@ class NotInstalled:
         raise self.missing
 
     def pacing(self, actor: str, spec: Mapping[str, Any]) -> Pacing | None:
+        return None
+
+    def ahead(
+        self, spec: Mapping[str, Any], cursor: Mapping[str, Any], scopes: Sequence[str]
+    ) -> Mapping[str, int] | None:
+        raise self.missing
+
+    def let_go(self, operation_id: int) -> None:
         return None
 
     def look(self, task: Task, limit: int) -> Do:

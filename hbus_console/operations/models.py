@@ -28,10 +28,14 @@ class Operation(models.Model):
     kind = models.CharField(max_length=40)
     title = models.CharField(max_length=300)
     spec = models.JSONField()
+    #: What of all that ``spec`` asks about was hidden from some when it began; see :mod:`~.guarded`.
+    guarded = models.JSONField(default=list)
     #: Digest of what was asked for: a second start of the same finds the first.
     digest = models.CharField(max_length=32)
     #: The namespace in which all of it lies; empty when it spans several.
     namespace = models.CharField(max_length=NAMESPACE_LIMIT, blank=True)
+    #: The scopes in which its starter might do it when it began; empty where it was started before these were kept.
+    scopes = models.JSONField(default=list)
     state = models.CharField(max_length=10, choices=State, default=State.QUEUED)
     #: Grows with every write; a runner that lost its lease writes under an old one, and is refused.
     revision = models.PositiveBigIntegerField(default=1)
@@ -162,7 +166,7 @@ class OperationItem(models.Model):
         DEAD = "dead"
         #: It ended without a handler's success or failure: expired, skipped by a person, refused, wanted by nobody.
         UNHANDLED = "unhandled"
-        #: There is no evidence any more.
+        #: There is no evidence of it, or none any more.
         UNKNOWN = "unknown"
 
     operation = models.ForeignKey(Operation, on_delete=models.CASCADE, related_name="items")

@@ -8,7 +8,7 @@ from engine.core.numbers import whole
 from hbus_console.access.permissions import Actor
 from hbus_console.audit.links import SHOWN, Group
 from hbus_console.audit.models import AuditEntry
-from hbus_console.audit.telling import Told, tell
+from hbus_console.audit.telling import Told, tell_all
 from hbus_console.audit.trail import visible
 from hbus_console.operations import services
 from hbus_console.operations.models import Operation, OperationItem
@@ -41,7 +41,7 @@ def related(actor: Actor, entry: AuditEntry) -> list[Group]:
         return []
     items = list(services.items(actor, found).order_by("-pk")[:SHOWN])
     same = visible(actor).filter(target_type=entry.target_type, target=entry.target).exclude(seq=entry.seq)
-    told = [tell(other) for other in same.order_by("-seq")[:SHOWN]]
+    told = tell_all(same.order_by("-seq")[:SHOWN])
     things = kind_named(items[0].kind if items else "thing")
     return [
         Group("operations/_work.html", OperationWork(found, things, items, told, sentences([found]).get(found.pk, "")))

@@ -20,7 +20,8 @@ from hbus_console.database import is_away
 from hbus_console.operations.kinds import Step, Task, kind_named
 from hbus_console.operations.models import UNDECIDED, Operation, OperationItem, OperationPlace
 from hbus_console.operations.outcomes import tells
-from hbus_console.operations.starters import acting
+from hbus_console.operations.rights import permitted
+from hbus_console.operations.starters import reach
 from hbus_console.operations.watching import outcome_counts
 from hbus_console.ui.formats import counted
 
@@ -50,6 +51,8 @@ class OperationRunner:
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
         self._paces: dict[int, Pacing] = {}
+        #: Of which kind each is that this one has advanced.
+        self._kinds: dict[int, str] = {}
         self._tries: dict[int, int] = {}
 
     def tick(self) -> None:
@@ -63,6 +66,8 @@ class OperationRunner:
 
     def _forget_all_but(self, waiting: set[int]) -> None:
         """Whatever ended them: done, failed, cancelled by somebody or by another runner."""
+        for ended in self._kinds.keys() - waiting:
+            kind_named(self._kinds.pop(ended)).let_go(ended)
         for known in (self._paces, self._tries):
             for ended in known.keys() - waiting:
                 del known[ended]
@@ -120,16 +125,19 @@ class OperationRunner:
 
     def _step(self, operation: Operation, room: int) -> Step:
         now = to_datetime(self._clock.now_ms())
+        kind = kind_named(operation.kind)
+        self._kinds[operation.pk] = operation.kind
         task = Task(
             operation.pk,
-            acting(operation, now),
+            permitted(operation, now),
+            reach(operation, kind.action),
             operation.spec,
             operation.cursor,
             f"operation {operation.pk}: {operation.reason}",
             operation.correlation_id,
         )
         # Whatever is asked of a store is asked before the transaction, which makes every other writer wait.
-        do = kind_named(operation.kind).look(task, room)
+        do = kind.look(task, room)
         with transaction.atomic():
             step = do()
             OperationItem.objects.bulk_create(
@@ -160,7 +168,7 @@ class OperationRunner:
                 failed=F("failed") + tally[OperationItem.Result.FAILED],
                 scanned=F("scanned") + step.scanned,
                 copies=F("copies") + sum(tells(item.became) for item in step.items),
-                note=(step.note or _left_to_others(operation, step))[:500],
+                note=(step.note or _of_the_rest(operation, step))[:500],
                 last_error="",
                 moved_at=now,
                 started_at=operation.started_at or now,
@@ -260,10 +268,17 @@ def _keep_places(operation: Operation, step: Step) -> None:
     )
 
 
-def _left_to_others(operation: Operation, step: Step) -> str:
-    """At the end: what was counted at the beginning, and somebody else had decided before it was reached."""
+def _of_the_rest(operation: Operation, step: Step) -> str:
+    """At the end: what was counted at the beginning and has no result, and as far as it is known, why."""
     missing = operation.total - operation.handled - len(step.items)
     if not step.finished or missing <= 0:
         return ""
-    gone = counted(missing, "thing was", "things were")
-    return f"{gone} no longer there when it came to them: decided by others meanwhile."
+    overtaken = min(missing, step.overtaken)
+    said = []
+    if overtaken:
+        gone = counted(overtaken, "thing was", "things were")
+        said.append(f"{gone} no longer there when it came to them: decided by others meanwhile.")
+    if missing > overtaken:
+        lost = counted(missing - overtaken, "thing was", "things were")
+        said.append(f"{lost} not found any more, and nothing was done to what is not listed here.")
+    return " ".join(said)

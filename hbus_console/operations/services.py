@@ -30,6 +30,7 @@ from hbus_console.access.scopes import scopes_q
 from hbus_console.audit.services import record
 from hbus_console.checks import reason as checked_reason
 from hbus_console.database import one_at_a_time
+from hbus_console.operations import guarded
 from hbus_console.operations.kinds import NotInstalled, OperationKind, Plan, Taken, installed_kind, kind_named
 from hbus_console.operations.models import ACTIVE, Operation, OperationItem
 from hbus_console.operations.starters import reach
@@ -180,8 +181,10 @@ def _start(wanted: _Wanted, at_ms: int) -> Started:
             kind=kind.name,
             title=Truncator(kind.title(asked)).chars(300),
             spec=asked,
+            guarded=guarded.guarded_of(kind.name, asked),
             digest=digest,
             namespace=kind.namespace(asked),
+            scopes=list(visible_scopes(actor, kind.action)),
             actor=actor.name,
             actor_kind=actor.kind,
             user_id=actor.user_id,
@@ -212,7 +215,8 @@ def _start(wanted: _Wanted, at_ms: int) -> Started:
                 "kind": kind.name,
                 "title": made.title,
                 # Its readers are others than the one who asked.
-                "spec": _shown_spec(asked),
+                "spec": _shown_spec(guarded.told_of(kind.name, asked, made.guarded)),
+                **({guarded.MARK: guarded.mark_of(made)} if made.guarded else {}),
                 "rate_per_s": rate_per_s,
                 "total": made.total,
                 **({"first": first} if first else {}),
@@ -268,11 +272,11 @@ def shown_of(actor: Actor, taken: Sequence[Taken]) -> list[tuple[Taken, bool]]:
 
 def specs_for(actor: Actor, found: Sequence[Operation]) -> dict[int, dict[str, Any]]:
     """What each of ``found`` was asked to do, by its number. Of others that it names those that ``actor`` may not see
-    are told without their numbers, as in its dry run.
+    are told without their numbers, as in its dry run; what they ask about masked fields is told to who may reveal them.
     """
     named = {each["operation"] for operation in found for each in operation.spec.get("left_to", ())}
     seen = set(operations(actor).filter(pk__in=named).values_list("pk", flat=True)) if named else set()
-    return {operation.pk: _shown_spec(operation.spec, seen) for operation in found}
+    return {operation.pk: _shown_spec(guarded.told_to(actor, operation), seen) for operation in found}
 
 
 def _shown_spec(spec: Mapping[str, Any], seen: Collection[int] = ()) -> dict[str, Any]:
@@ -283,7 +287,10 @@ def _shown_spec(spec: Mapping[str, Any], seen: Collection[int] = ()) -> dict[str
 
 
 def items(actor: Actor, found: Operation) -> QuerySet[OperationItem]:
-    """The results of ``found`` in namespaces that ``actor`` may see."""
+    """The results of ``found`` in namespaces that ``actor`` may see; none for who may not know all that it asked for
+    (:func:`~.guarded.knows_all`), whom what fitted would tell."""
+    if not guarded.knows_all(actor, found):
+        return found.items.none()
     scopes = visible_scopes(actor)
     if GLOBAL in scopes:
         return found.items.all()

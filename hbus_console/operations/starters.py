@@ -37,12 +37,15 @@ def acting(found: Operation, now: datetime) -> Actor:
 
 
 def reach(found: Operation, action: Act) -> tuple[str, ...]:
-    """The scopes in which it may do ``action``: its namespace, or all that its starter's grants cover today.
+    """The scopes in which it was begun to do ``action``: its namespace, or all that its starter's grants covered then.
 
-    Everything, where they cover nothing: then nobody else's scope is known to hold what it is about.
+    Where these were not kept, those of today; everything, where they cover nothing: then nobody else's scope is known
+    to hold what it is about.
     """
     if found.namespace:
         return (found.namespace,)
+    if found.scopes:
+        return tuple(found.scopes)
     return visible_scopes(_starter(found, _user(found)), action) or (GLOBAL,)
 
 

@@ -19,7 +19,7 @@ from hbus_console.access.permissions import SOMEWHERE, Actor, allows
 from hbus_console.access.web import actor, console_view, field_errors
 from hbus_console.audit.feature import AUDIT_READ
 from hbus_console.audit.trail import sees_all
-from hbus_console.operations import reading, services, steering
+from hbus_console.operations import guarded, reading, services, steering
 from hbus_console.operations.kinds import NotInstalled, installed_kind, installed_kinds, kind_named
 from hbus_console.operations.models import ACTIVE, Operation, OperationItem
 from hbus_console.registry.declaration import MenuEntry
@@ -28,7 +28,7 @@ from hbus_console.registry.subjects import kind_named as subject_kind
 from hbus_console.ui.control_characters import json_to_send
 from hbus_console.ui.curl import CurlRequest
 from hbus_console.ui.formats import listed, num
-from hbus_console.ui.pages import refuse_act
+from hbus_console.ui.pages import back_to, refuse_act
 
 #: No form's number is larger; what a rate may be says the service.
 _MOST_RATE = 999_999
@@ -98,6 +98,8 @@ def operation(request: HttpRequest, operation_id: int) -> HttpResponse:
         "may_audit": allows(who, AUDIT_READ, found.namespace) if found.namespace else sees_all(who),
         "steering": _steering(found, missing=missing is not None),
         "steered": steering.steered(found),
+        "knows_all": (knows_all := guarded.knows_all(who, found)),
+        "proven": guarded.proven(found) if found.guarded and knows_all else None,
         "curl_spec": CurlRequest("GET", f"/api/v1/operations/{found.pk}"),
     }
     if request.headers.get("HX-Request") != "true":
@@ -114,11 +116,12 @@ def _steering(found: Operation, *, missing: bool) -> list[tuple[str, str, str]]:
     if not reading.held_itself(found):
         return [each for each in STEERING if each[0] != "resume" or not missing]
     fared = reading.sentences([found]).get(found.pk, "") or "what became of them is not known"
-    rest = max(0, found.total - found.handled)
+    # Of some that was not known before it began.
+    left = num(max(0, found.total - found.handled)) if found.total else "All that is left, nobody knows how many,"
     resume = (
         "resume",
         "Let the rest follow",
-        f"Of the first {num(found.first)}: {fared}. {num(rest)} would follow now.",
+        f"Of the first {num(found.first)}: {fared}. {left} would follow now.",
     )
     return [resume if each[0] == "resume" else each for each in STEERING if each[0] != "resume" or not missing]
 
@@ -182,7 +185,7 @@ def _steer(
         services.operation(actor(request), operation_id)
         return refuse_act(request, refused, "operations:operation", operation_id)
     messages.success(request, said)
-    return redirect("operations:operation", operation_id)
+    return back_to(request, "operations:operation", operation_id)
 
 
 def _planned(

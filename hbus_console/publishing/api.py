@@ -169,7 +169,7 @@ class PublishView(_PublishingView):
         item = parse_one(_media_type(request), _body(request), _defaults(request, self.actor))
         answer = publish(self.actor, topic, [item])[0]
         if isinstance(answer, HbusError):
-            self.undone = isinstance(answer, PublishFailed)
+            self.undone = certainly_undone([answer])
             raise answer
         return Response(_receipt(answer), status=_CODES[str(answer.status)])
 
@@ -198,10 +198,20 @@ class PublishBatchView(_PublishingView):
         counts: dict[str, int] = {}
         for row in results:
             counts[row["status"]] = counts.get(row["status"], 0) + 1
-        if counts.keys() & {"failed", "unknown"}:
-            # What the store did not take, or may not have, a repeat publishes, where it cannot publish it twice.
+        self.undone = certainly_undone(answers)
+        if not self.undone and counts.keys() & {"failed", "unknown"}:
+            # What the store did not take, or may not have, a repeat publishes, where it cannot publish twice what it
+            # has taken.
             self.final = self.repeat(datetime.now(UTC)) is not idempotency.Repeat.KNOWN_BY_ITS_EFFECT
         return Response({"topic": topic, "counts": counts, "results": results})
+
+
+def certainly_undone(answers: Sequence[Receipt | HbusError]) -> bool:
+    """Whether nothing of a publish was stored, for certain, and the store is to blame for some of it."""
+    # A duplicate counts as stored: what it repeats may be forgotten when this is tried again.
+    failed = sum(isinstance(each, PublishFailed) for each in answers)
+    refused = sum(isinstance(each, BadInput) for each in answers)
+    return failed > 0 and failed + refused == len(answers)
 
 
 def _result(index: int, answer: Receipt | HbusError) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from engine.core.clock import from_rfc3339, to_datetime
 from engine.core.error_text import words_of
 from engine.core.errors import BadInput, HbusError
 from engine.core.prepared import prepared
+from engine.core.strict_json import why_no_json
 
 CLOUDEVENT = "application/cloudevents+json"
 CLOUDEVENT_BATCH = "application/cloudevents-batch+json"
@@ -130,6 +131,10 @@ def _decoded(decoder: msgspec.json.Decoder[Any], body: bytes) -> Any:
     try:
         return decoder.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        if not isinstance(error, msgspec.ValidationError):
+            raise BadInput(
+                f"The body is not JSON: {why_no_json(body, error)}.", remedy="Send valid JSON in UTF-8."
+            ) from error
         raise BadInput(
             f"{str(error).split(' - at')[0]}.",
             remedy="See the schema of this request under /api/v1/docs/.",

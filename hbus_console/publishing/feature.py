@@ -20,4 +20,7 @@ FEATURE = Feature(
     },
     kept=("delays",),
     duties=("hbus_console.publishing.duties:delay_mover",),
+    concerns=("hbus_console.publishing.concerns:concerns",),
+    alerts=("hbus_console.publishing.alerts:KINDS",),
+    live=("hbus_console.publishing.live:cells",),
 )

@@ -1,7 +1,9 @@
 """Paths of fields in a JSON payload: one grammar and one walk, for what hides a value and for what asks for one.
 
-Names with dots between them; behind a name ``[]`` for any item of a list, or ``[3]`` for one of them. A name reaches
-into lists by itself, so ``guests.name``, ``guests[].name`` and, for its one item, ``guests[0].name`` find the same.
+Names with dots between them; one that has other characters than letters, digits, ``_``, ``$`` and ``-`` stands in
+quotes, as filters have it: ``guest."first name"``. Behind a name ``[]`` for any item of a list, or ``[3]`` for one of
+them. A name reaches into lists by itself, so ``guests.name``, ``guests[].name`` and, for its one item,
+``guests[0].name`` find the same.
 A step of digits alone is a name like any other, never a place in a list.
 """
 
@@ -10,14 +12,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
-_NAME = r"[A-Za-z0-9_$-]+"
+from engine.bus.filters.naming import PLAIN, QUOTED, unquoted, written
+
+_NAME = rf"(?:{PLAIN}|{QUOTED})"
 #: As a pattern, for who looks for a path in a longer text.
 PATTERN = rf"{_NAME}(?:\[[0-9]*\])*(?:\.{_NAME}(?:\[[0-9]*\])*)*"
 #: More digits than the length of any list has.
 _MOST_DIGITS = 10
-_PLACE = re.compile(r"\[([0-9]*)\]")
+_QUOTED = re.compile(QUOTED)
+_PART = re.compile(rf"(?P<quoted>{QUOTED})|\[(?P<place>[0-9]*)\]|(?P<dot>\.)|(?P<other>[^.\[\"']+|.)", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -29,11 +35,7 @@ class FieldPath:
     @classmethod
     def parse(cls, text: str) -> FieldPath:
         """The path that ``text`` writes. It takes any text: who needs the grammar kept compares with PATTERN."""
-        steps: list[str | int] = []
-        for part in text.split("."):
-            places = (place for place in _PLACE.findall(part) if place)
-            steps += [_PLACE.sub("", part), *(int(place.lstrip("0")[:_MOST_DIGITS] or "0") for place in places)]
-        return cls(tuple(steps))
+        return cls(_steps(text))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -70,6 +72,36 @@ class FieldPath:
         What is absent stays absent. A list that the path ends at is replaced whole.
         """
         return _replaced(payload, self.names, value)
+
+
+def canonical(text: str) -> str:
+    """A path that keeps the grammar, in its one way to write it; raises ``ValueError`` for an escape that JSON does not
+    know, and for half of a surrogate pair, which no payload can hold."""
+    said = _QUOTED.sub(lambda found: written(unquoted(found[0])), text)
+    said.encode()
+    return said
+
+
+@lru_cache(maxsize=2_048)
+def _steps(text: str) -> tuple[str | int, ...]:
+    steps: list[str | int] = []
+    name, places = "", list[int]()
+    for found in _PART.finditer(text):
+        if found["dot"]:
+            steps += [name, *places]
+            name, places = "", []
+        elif found["place"] is not None:
+            places += [int(found["place"].lstrip("0")[:_MOST_DIGITS] or "0")] if found["place"] else []
+        else:
+            name += _plain(found[0]) if found["quoted"] else found[0]
+    return (*steps, name, *places)
+
+
+def _plain(said: str) -> str:
+    try:
+        return unquoted(said)
+    except ValueError:
+        return said
 
 
 def _values(node: Any, steps: tuple[str | int, ...]) -> Iterator[Any]:

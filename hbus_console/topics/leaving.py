@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import partial
+from typing import Any
 
 from django.db.models import QuerySet
 
 from engine.core.subject import Subject
-from hbus_console.access.permissions import Actor, Forbidden, allows
+from hbus_console.access.permissions import Actor, Forbidden, account_allows, allows
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.services import record
 from hbus_console.messages.feature import PAYLOAD_REVEAL
@@ -27,7 +28,7 @@ def require_move(actor: Actor, topic: Topic, into: Topic) -> bool:
     Returns whether something that ``topic`` masks is shown there: then the copying is to be recorded.
     """
     rules = MaskingRules.of(topic)
-    calling = into.subscriptions.filter(handler="webhook").exists()
+    calling = _webhooks(into).exists()
     if why := _shown_there(actor, rules, into, lambda: calling):
         _require(actor, topic, rules, why)
     return rules.hide_something and (calling or not MaskingRules.of(into).keep(rules))
@@ -40,6 +41,27 @@ def may_move(actor: Actor, topic: Topic, among: QuerySet[Topic]) -> list[Topic]:
         return list(among)
     calling = set(among.filter(subscriptions__handler="webhook").values_list("pk", flat=True))
     return [into for into in among if not _shown_there(actor, rules, into, partial(calling.__contains__, into.pk))]
+
+
+def require_call(actor: Actor, topic: Topic, group: str) -> bool:
+    """Raise ``Forbidden`` unless ``actor`` may have payloads of ``topic`` handed again to its subscription ``group``.
+
+    A webhook may be older than the masks, and its maker one who may not reveal: only what is published reaches it by
+    itself. Returns whether it is sent something that ``topic`` masks: then the handing is to be recorded.
+    """
+    return _webhooks(topic).filter(group=group).exists() and require_exit(actor, topic)
+
+
+def may_call(actor: Actor, topic: Topic) -> bool:
+    """Whether :func:`require_call` lets ``actor`` have payloads handed again to a webhook of ``topic``."""
+    return _is_free(actor, topic, MaskingRules.of(topic))
+
+
+def sent_whole(topic: Topic) -> list[str]:
+    """The webhooks that are sent in clear what ``topic`` masks, by name; none where it masks nothing."""
+    if not MaskingRules.of(topic).hide_something:
+        return []
+    return sorted(row.group for row in topic.subscriptions.all() if row.handler == "webhook")
 
 
 def require_exit(actor: Actor, topic: Topic) -> bool:
@@ -79,9 +101,14 @@ def _shown_there(actor: Actor, rules: MaskingRules, into: Topic, has_webhooks: C
     """Why what ``rules`` hide would not stay hidden from ``actor`` in ``into``; empty when it would."""
     if not MaskingRules.of(into).keep(rules):
         return f"which {into.name} does not hide"
-    if allows(actor, PAYLOAD_REVEAL, into.name):
+    # By whatever they may sign in with: a token that may less is put down again.
+    if account_allows(actor, PAYLOAD_REVEAL, into.name):
         return f"which they may reveal on {into.name}"
     return f"which webhooks on {into.name} would send out in clear" if has_webhooks() else ""
+
+
+def _webhooks(topic: Topic) -> QuerySet[Any]:
+    return topic.subscriptions.filter(handler="webhook")
 
 
 def _is_free(actor: Actor, topic: Topic, rules: MaskingRules) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from engine.core.errors import BadInput
-from hbus_console.topics.field_paths import PATTERN, FieldPath
+from hbus_console.topics.field_paths import PATTERN, FieldPath, canonical
 
 _PATH = re.compile(PATTERN)
 #: How many fields one topic may mask.
@@ -26,15 +26,19 @@ def masked(classification: str) -> Masked:
 
 
 def check_fields(fields: Iterable[object]) -> list[str]:
-    """The fields trimmed, sorted and without repeats; raises :class:`BadInput` for what is no path."""
+    """The fields trimmed, each in its one way to write it, sorted and without repeats.
+
+    Raises :class:`BadInput` for what is no path.
+    """
     checked = set()
     for field in fields:
-        path = field.strip() if isinstance(field, str) else ""
+        path = _canonical(field.strip()) if isinstance(field, str) else ""
         # Of a list all items are hidden: which one has which place is up to the publisher.
-        if len(path) > 200 or not _PATH.fullmatch(path) or FieldPath.parse(path).has_places:
+        if not path or len(path) > 200 or FieldPath.parse(path).has_places:
             raise BadInput(
                 f"{field!r} is not a field path.",
-                remedy="Write dotted names, with [] after a list: guest.email, guests[].name.",
+                remedy="Write dotted names, with [] after a list: guest.email, guests[].name. "
+                'A name with blanks or other odd characters stands in quotes: guest."first name".',
                 field="masked_fields",
             )
         checked.add(path)
@@ -45,6 +49,14 @@ def check_fields(fields: Iterable[object]) -> list[str]:
             field="masked_fields",
         )
     return sorted(checked)
+
+
+def _canonical(text: str) -> str:
+    """The path in its one way to write it; empty for what is none."""
+    try:
+        return canonical(text) if _PATH.fullmatch(text) else ""
+    except ValueError:
+        return ""
 
 
 def mask(payload: Any, masked_fields: Sequence[str], classification: str = "personal") -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.http import QueryDict
@@ -114,6 +114,14 @@ class Move:
         return Plan(None, warnings=warnings, scanned=scanned)
 
     def pacing(self, actor: str, spec: Mapping[str, Any]) -> Pacing | None:
+        return None
+
+    def ahead(
+        self, spec: Mapping[str, Any], cursor: Mapping[str, Any], scopes: Sequence[str]
+    ) -> Mapping[str, int] | None:
+        return None
+
+    def let_go(self, operation_id: int) -> None:
         return None
 
     def look(self, task: Task, limit: int) -> Do:

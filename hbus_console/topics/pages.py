@@ -15,6 +15,7 @@ from hbus_console.publishing.feature import PUBLISH
 from hbus_console.schemas.feature import SCHEMA_EDIT
 from hbus_console.subscriptions.feature import SUBSCRIPTION_EDIT
 from hbus_console.topics.feature import TOPIC_DELETE, TOPIC_EDIT, TOPIC_GOVERN, TOPIC_PAUSE
+from hbus_console.topics.leaving import sent_whole
 from hbus_console.topics.lookup import topic as known_topic
 from hbus_console.topics.models import Topic
 from hbus_console.topics.standing import carrier
@@ -37,6 +38,7 @@ def frame(request: HttpRequest, topic: Topic, tab: str) -> dict[str, Any]:
         "topic": topic,
         "tab": tab,
         "carrier": carrier(topic),
+        "sent_whole": sent_whole(topic),
         "versions": topic.schemas.count(),
         "may_publish": allows(who, PUBLISH, name) and topic.team_id is not None,
         "may_pause": allows(who, TOPIC_PAUSE, name),

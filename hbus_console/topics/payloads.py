@@ -20,7 +20,8 @@ class Payload:
 
     form: str
     value: Any
-    size: int
+    #: Bytes; ``None`` where something is hidden, for it would tell what is.
+    size: int | None
     #: What is hidden here: field paths, or ``*`` for the whole payload.
     hidden: tuple[str, ...] = field(default=())
 
@@ -85,15 +86,16 @@ def shown(message: Message, rules: MaskingRules, revealed: Sequence[str] = ()) -
     if opaque:
         form, value = _opaque(body)
         if rules.opaque_hidden and not everything:
-            return Payload(form, masked(rules.classification), size, ("*",))
+            return Payload(form, masked(rules.classification), None, ("*",))
         return Payload(form, value, size)
     if everything:
         return Payload("json", value, size)
     if rules.opaque(value):
-        return Payload("json", masked(rules.classification), size, ("*",))
+        return Payload("json", masked(rules.classification), None, ("*",))
     hidden = [name for name in rules.masked_fields if name not in revealed]
     cleaned = mask(value, hidden, rules.classification)
-    return Payload("json", cleaned, size, tuple(name for name in hidden if mask(value, [name]) != value))
+    left = tuple(name for name in hidden if mask(value, [name]) != value)
+    return Payload("json", cleaned, None if left else size, left)
 
 
 def _bare(value: Any) -> bool:

@@ -10,7 +10,9 @@ from django.db.models import Count, Q
 
 from hbus_console.access.permissions import Actor, visible_scopes
 from hbus_console.access.scopes import namespace_q
+from hbus_console.deadletters import counting
 from hbus_console.deadletters.counting import by_topic
+from hbus_console.evidence.freshness import Freshness
 from hbus_console.topics.models import Topic
 from hbus_console.traffic import flow
 from hbus_console.traffic.standing import Backlog, Standing, standing
@@ -18,7 +20,6 @@ from hbus_console.ui.rows import Filters, owned
 from hbus_console.ui.timerange import TimeRange
 
 _SPARK_POINTS = 30
-_STILL = flow.Rates()
 
 
 @dataclass(frozen=True)
@@ -27,10 +28,17 @@ class TopicRow:
 
     topic: Topic
     history: Sequence[float]
-    per_second: float
+    #: ``None`` while nobody knows.
+    per_second: float | None
     backlog: Backlog
     dead: int
+    dead_of: Freshness
     note: str
+
+    @property
+    def dead_told(self) -> str:
+        """How many dead letters wait for a decision, as far as it is known."""
+        return counting.told(self.dead, self.dead_of)
 
     @property
     def blocked(self) -> bool:
@@ -51,7 +59,7 @@ class TopicRow:
             -self.dead,
             -self.backlog.known,
             -self.backlog.unknown,
-            -self.per_second,
+            -(self.per_second or 0),
             self.topic.name,
         )
 
@@ -85,9 +93,10 @@ def topic_row(topic: Topic, stand: Standing, dead: Mapping[str, int], history: S
     return TopicRow(
         topic=topic,
         history=history,
-        per_second=stand.now.topics.get(topic.name, _STILL).published,
+        per_second=stand.now.topic(topic.name).published,
         backlog=stand.backlog_of(topic.name),
         dead=dead.get(topic.name, 0),
+        dead_of=stand.dead,
         note=_note(topic),
     )
 

@@ -8,9 +8,14 @@ from engine.bus.errors import UNANSWERED
 from engine.bus.transport import Depth
 from hbus_console.access.permissions import Actor
 from hbus_console.cluster import probes
+from hbus_console.deadletters import counting
+from hbus_console.evidence import freshness
+from hbus_console.evidence.freshness import Freshness
 from hbus_console.messages.models import LedgerMessage
+from hbus_console.messages.sizes import tell_sizes
 from hbus_console.subscriptions.standing import SubscriptionFilters, SubscriptionRow, subscription_rows
 from hbus_console.topics.models import Topic
+from hbus_console.topics.payloads import MaskingRules
 from hbus_console.topics.services.topic_rules import carrier_of
 from hbus_console.topics.supply import Promise, promises
 from hbus_console.traffic import flow
@@ -37,20 +42,38 @@ class TopicPage:
     promises: list[Promise]
 
 
+@dataclass(frozen=True)
+class _Flow:
+    """What flows on the topic, and of when that and the dead letters are."""
+
+    rates: flow.Rates
+    booked: Freshness
+    dead: Freshness
+
+
 def build(who: Actor, topic: Topic, chosen: TimeRange, now_ms: int) -> TopicPage:
     """The page of ``topic`` over ``chosen``; the caller has checked that ``who`` may see it."""
     readers = subscription_rows(who, chosen, now_ms, SubscriptionFilters(topic=topic.name))
-    rates = flow.rates(now_ms, [topic.name]).topics.get(topic.name, flow.Rates())
-    answer, tone = _answer(topic, readers, rates)
+    of = freshness.read(now_ms)
+    booked = of[freshness.FACTS]
+    rates = flow.rates(now_ms, [topic.name], booked).topic(topic.name)
+    answer, tone = _answer(topic, readers, rates, booked)
+    flowing = _Flow(rates, booked, of[freshness.DEAD_LETTERS])
     return TopicPage(
         topic=topic,
         answer=answer,
         tone=tone,
-        figures=_figures(topic, readers, rates, chosen, now_ms),
+        figures=_figures(topic, readers, flowing, chosen, now_ms),
         readers=readers,
-        latest=list(LedgerMessage.objects.filter(topic=topic.name).order_by("-published_ms")[:LATEST]),
+        latest=_latest(topic),
         promises=promises(topic),
     )
+
+
+def _latest(topic: Topic) -> list[LedgerMessage]:
+    rows = list(LedgerMessage.objects.filter(topic=topic.name).order_by("-published_ms")[:LATEST])
+    tell_sizes(rows)
+    return rows
 
 
 def depth(topic: Topic) -> Depth | None:
@@ -69,7 +92,7 @@ def depth(topic: Topic) -> Depth | None:
         return None
 
 
-def _answer(topic: Topic, readers: list[SubscriptionRow], rates: flow.Rates) -> tuple[str, str]:
+def _answer(topic: Topic, readers: list[SubscriptionRow], rates: flow.Rates, booked: Freshness) -> tuple[str, str]:
     """How the topic stands, in one sentence, and its tone."""
     going = [row for row in readers if not row.held]
     if said := _special(topic) or _undecided(readers) or _still(going) or _slow(going):
@@ -79,6 +102,8 @@ def _answer(topic: Topic, readers: list[SubscriptionRow], rates: flow.Rates) -> 
     if held := [row for row in readers if row.held]:
         return f"{_names(held)} {'is' if len(held) == 1 else 'are'} paused.", "warn"
     who = "Its one subscription keeps" if len(readers) == 1 else f"All {len(readers)} subscriptions keep"
+    if rates.published is None:
+        return f"{who} up; what is published is {booked.why}.", "warn"
     if not rates.published:
         return f"{who} up, and nothing is published just now.", "ok"
     return f"{who} up with {formats.rate(rates.published)} messages a second.", "ok"
@@ -117,7 +142,9 @@ def _slow(going: list[SubscriptionRow]) -> tuple[str, str] | None:
     if parked := [row for row in going if row.parked]:
         return f"{_names(parked)} {'has' if len(parked) == 1 else 'have'} keys set aside, to be decided on.", "warn"
     if dark := [row for row in going if row.unsettled is None]:
-        return f"Nobody knows whether {_names(dark)} {'keeps' if len(dark) == 1 else 'keep'} up.", "warn"
+        whether = f"whether {_names(dark)} {'keeps' if len(dark) == 1 else 'keep'} up"
+        unasked = Backlog.of(row.lag for row in dark).unasked
+        return f"W{whether[1:]} is {unasked}." if unasked else f"Nobody knows {whether}.", "warn"
     return None
 
 
@@ -138,9 +165,10 @@ def _special(topic: Topic) -> tuple[str, str] | None:
 
 
 def _figures(
-    topic: Topic, readers: list[SubscriptionRow], rates: flow.Rates, chosen: TimeRange, now_ms: int
+    topic: Topic, readers: list[SubscriptionRow], flowing: _Flow, chosen: TimeRange, now_ms: int
 ) -> list[Figure]:
     scope, live = [topic.name], f"topic/{topic.name}"
+    rates, booked = flowing.rates, flowing.booked
     history = flow.series(chosen.start_ms, chosen.end_ms, scope, topic.name)
     waiting = flow.lag_series(chosen.start_ms, chosen.end_ms, scope, topic.name)
     backlog = Backlog.of(row.lag for row in readers)
@@ -148,14 +176,16 @@ def _figures(
     best, at_ms = history.peak("published")
     peak = f"peak {formats.rate(best)} at {formats.clock(at_ms)[:5]}" if at_ms else "nothing in this time"
     first = history.first_attempt
+    settled = "nothing settled in this time" if first is None else f"{share(first)} at first attempt"
     return [
-        Figure(f"{live}/rate", "Published", formats.rate(rates.published), "/s", "accent", history.published, peak),
+        Figure(f"{live}/rate", "Published", formats.rate(rates.published), "/s", "accent", history.published,
+               booked.why or peak),
         Figure(f"{live}/settled", "Settled", formats.rate(rates.settled), "/s", "ok", history.settled,
-               "nothing settled in this time" if first is None else f"{share(first)} at first attempt"),
+               booked.why or settled),
         Figure(f"{live}/unsettled", "Unsettled", backlog.told, "", backlog.tone, waiting.unsettled,
                backlog.since(now_ms)),
-        Figure(f"{live}/dead", "Dead letters", formats.num(dead), "", "bad" if dead else "muted", history.dead,
-               formats.agreeing(dead, "waits for a decision", "wait for a decision", none="none waits for a decision"),
+        Figure(f"{live}/dead", "Dead letters", counting.told(dead, flowing.dead), "", "bad" if dead else "muted",
+               history.dead, counting.waits(dead, flowing.dead),
                "bad" if dead else ""),
         _held(topic),
     ]  # fmt: skip
@@ -165,6 +195,8 @@ def _held(topic: Topic) -> Figure:
     found = depth(topic)
     if found is None:
         return Figure("", "In the store", formats.num(None), "", "muted", (), "the store cannot be asked", "warn")
-    size = f"{formats.size(found.bytes)} · " if found.bytes is not None else ""
+    # As of each message: where something is masked, what one adds to the store would tell it apart.
+    told = found.bytes is not None and not MaskingRules.of(topic).hide_something
+    size = f"{formats.size(found.bytes)} · " if told else ""
     kept = formats.duration(topic.retention_hours * 3_600_000_000)
     return Figure("", "In the store", formats.num(found.messages), "", "muted", (), f"{size}kept {kept}")

@@ -12,7 +12,8 @@ from django.db import transaction
 from engine.bus.errors import UNANSWERED
 from engine.bus.partitions import Partitioned
 from engine.core.error_text import words_of
-from hbus_console.topics import catalog
+from hbus_console.access.context import note_owed
+from hbus_console.topics import catalog, delayed
 from hbus_console.topics.models import StoreRemoval, Topic
 from hbus_console.wiring import bus
 
@@ -45,6 +46,7 @@ def after_commit(what: str, act: Callable[[], object]) -> None:
         try:
             act()
         except UNANSWERED as error:
+            note_owed(what)
             log.warning("store not in line yet; the keeper will see to it", act=what, error=words_of(error))
 
     catalog.changed()
@@ -67,6 +69,13 @@ def make_group(reader: Reader) -> bool:
     # A position means something only to the kind of store that gave it.
     known = reader.checkpoint if bus.transport(topic.transport).capabilities.seek else ""
     return admin.create_group(topic.name, reader.group, known or "beginning")
+
+
+def begin_group(reader: Reader) -> None:
+    """Make the group of a new reader, with a closed breaker whoever had its name before."""
+    # The last consumer of that one may have opened it once more after it was removed.
+    bus.breakers().forget(reader.topic.name, reader.group)
+    make_group(reader)
 
 
 def to_be_paused(reader: Reader) -> bool:
@@ -101,11 +110,45 @@ def remove_after_commit(removals: Iterable[StoreRemoval]) -> None:
         after_commit(f"{what} from {removal.transport}", partial(remove, removal))
 
 
-def remove(removal: StoreRemoval) -> None:
-    """Delete from the store what was deleted here, then forget about it."""
+def remove(removal: StoreRemoval) -> bool:
+    """Delete from the store what was deleted here, then forget about it: whether that is done.
+
+    It is not while dead letters lie there. The keeper takes these over, and comes back to what is left of it here.
+    """
+    return _remove_group(removal) if removal.group else _remove_topic(removal)
+
+
+def _remove_group(removal: StoreRemoval) -> bool:
+    """Also its breaker, unless the subscription lives on in another store."""
+    topic, group = removal.topic, removal.group
     admin = bus.admin(removal.transport)
-    if removal.group:
-        admin.delete_group(removal.topic, removal.group)
-    else:
-        admin.delete_topic(removal.topic)
+    # From now on nothing dies in it, so that what is seen to be there is all there will be.
+    admin.delete_group(topic, group)
+    if not Topic.objects.filter(name=topic, subscriptions__group=group).exists():
+        bus.breakers().forget(topic, group)
+    if admin.dead(topic, group, 1):
+        return False
     removal.delete()
+    return True
+
+
+def _remove_topic(removal: StoreRemoval) -> bool:
+    """Each of its groups before it, for what lies dead there. What waits for its due time in a topic that is gone is
+    cancelled with it."""
+    topic, transport = removal.topic, removal.transport
+    if not Topic.objects.filter(name=topic).exists():
+        # No other of its name is made before this is done: what waits is the deleted one's.
+        delayed.cancel_all(topic)
+    admin = bus.admin(transport)
+    of_groups = StoreRemoval.objects.filter(topic=topic, transport=transport).exclude(group="")
+    # Noted one by one: who is killed on the way leaves the names of those whose letters are still to be taken over.
+    known = set(of_groups.values_list("group", flat=True))
+    for group in admin.groups(topic):
+        if group not in known:
+            StoreRemoval.objects.create(topic=topic, group=group, transport=transport)
+    waiting = [each for each in of_groups if not _remove_group(each)]
+    if waiting:
+        return False
+    admin.delete_topic(topic)
+    removal.delete()
+    return True

@@ -7,6 +7,7 @@ needs no sign-in, ``SIGNED_IN`` no role. What is not named must be answered 405 
   the :class:`~tests.hbus_console.access_world.World`.
 * ``keyed=True``: the key that it takes stands in the address: no session, no token of a form. Likewise where a header
   that no other site can set stands for that token.
+* ``query``: what its query says; ``{message_id}`` is that of the world.
 * ``lists=True``: a GET that shows rows of several topics: what lies outside a person's scope must not appear.
 """
 
@@ -134,6 +135,20 @@ TABLE: dict[str, Line] = {
     "jobs/<str:job>/ping/renew/": may(POST=("editor", WHY)),
     "api/v1/jobs/<str:job>/ping": may(GET="editor"),
     "api/v1/jobs/<str:job>/ping/renew": may(POST=("editor", WHY)),
+    # --- pipelines
+    "archive/": may(GET="viewer", lists=True),
+    "archive/advice/": may(GET="viewer"),
+    "archive/<str:topic>/start/": may(POST=("governor", WHY)),
+    "archive/<str:topic>/keep/": may(POST=("governor", WHY)),
+    "archive/<str:topic>/stop/": may(POST=("governor", WHY)),
+    "audits/": may(GET="viewer"),
+    "audits/run/": may(POST=("operator", WHY)),
+    "audits/<int:audit_id>/": may(GET="viewer"),
+    "audits/<int:audit_id>/findings/": may(GET="viewer"),
+    "audits/<int:audit_id>/compare/": may(GET="viewer", query="with={audit_id}"),
+    "audits/<int:audit_id>/audit.<str:form>": may(GET="viewer"),
+    "topics/<str:topic>/history/": may(GET="viewer"),
+    "topics/<str:topic>/history/chart/": may(GET="viewer"),
     # --- quotas
     "quotas/": may(GET="viewer", lists=True),
     "quotas/chart/": may(GET="viewer", query="policy=inside"),
@@ -151,6 +166,7 @@ TABLE: dict[str, Line] = {
     "quotas/versions/<int:book>/": may(GET="viewer"),
     "quotas/versions/<int:book>/roll-back/": may(POST=("governor", WHY)),
     "quotas/policies/<str:policy>/": may(GET="viewer"),
+    "quotas/policies/<str:policy>/advice/": may(GET="viewer"),
     "quotas/policies/<str:policy>/settings/": may(GET="viewer", POST=("governor", {"description": "probe"})),
     "quotas/policies/<str:policy>/versions/<int:version>/restore/": may(POST=("governor", WHY)),
     "quotas/policies/<str:policy>/promote/": may(POST=("governor", WHY)),
@@ -181,7 +197,7 @@ TABLE: dict[str, Line] = {
     "audit/": may(GET="operator", lists=True),
     "audit/verify/": may(POST="operator"),
     "audit/posted/": may(GET="viewer", POST="viewer", keyed=True),
-    "audit/export/": may(POST=("governor", {"as": "jsonl"})),
+    "audit/export/": may(POST=("governor", {"as": "jsonl", "reason": "x"})),
     "audit/<int:seq>/": may(GET="operator"),
     # --- topics, subscriptions, teams
     "topics/": may(GET="viewer", lists=True),
@@ -219,6 +235,9 @@ TABLE: dict[str, Line] = {
     "messages/reveal/<path:message_id>": may(POST=("governor", WHY)),
     "messages/evidence/<path:message_id>": may(GET="viewer"),
     "messages/<path:message_id>": may(GET="viewer"),
+    "message/": may(GET="viewer", query="id={message_id}"),
+    "message/reveal/": may(POST=("governor", WHY), query="id={message_id}"),
+    "message/evidence/": may(GET="viewer", query="id={message_id}"),
     # --- evidence
     "evidence/": may(GET="viewer", lists=True, query="correlation=01M7"),
     # --- dead letters
@@ -276,6 +295,7 @@ TABLE: dict[str, Line] = {
         PATCH=("editor", {"description": "new", **WHY}),
         DELETE=("governor", lambda world: {"typed_name": world.topic, **WHY}),
     ),
+    "api/v1/topics/<str:topic>/delayed": may(GET="viewer"),
     "api/v1/topics/<str:topic>/pause": may(POST=("operator", WHY)),
     "api/v1/topics/<str:topic>/resume": may(POST=("operator", WHY)),
     "api/v1/topics/<str:topic>/schemas": may(GET="viewer", POST=("editor", _SCHEMA)),
@@ -306,6 +326,9 @@ TABLE: dict[str, Line] = {
     "api/v1/messages/<path:message_id>/timeline": may(GET="viewer"),
     "api/v1/messages/<path:message_id>/reveal": may(POST=("governor", WHY)),
     "api/v1/messages/<path:message_id>": may(GET="viewer"),
+    "api/v1/message": may(GET="viewer", query="id={message_id}"),
+    "api/v1/message/timeline": may(GET="viewer", query="id={message_id}"),
+    "api/v1/message/reveal": may(POST=("governor", WHY), query="id={message_id}"),
     "api/v1/topics/<str:topic>/log": may(GET="viewer"),
     "api/v1/dead-letters": may(GET="viewer", lists=True),
     "api/v1/dead-letters/groups": may(GET="viewer", lists=True),
@@ -347,6 +370,14 @@ TABLE: dict[str, Line] = {
     ),
     "api/v1/alert-channels/<int:channel_id>/test": may(POST="governor"),
     "api/v1/alert-channels/<int:channel_id>/rotate-secret": may(POST=("governor", WHY)),
+    # --- API: pipelines
+    "api/v1/archive/topics": may(GET="viewer", lists=True),
+    "api/v1/archive/topics/<str:topic>/series": may(GET="viewer"),
+    "api/v1/archive/topics/<str:topic>/rules": may(GET="viewer", PATCH=("governor", WHY)),
+    "api/v1/audits": may(GET="viewer", POST=("operator", WHY)),
+    "api/v1/audits/key": may(GET="viewer"),
+    "api/v1/audits/<int:audit_id>": may(GET="viewer"),
+    "api/v1/archive/topics/<str:topic>": may(GET="viewer", PUT=("governor", WHY), DELETE=("governor", WHY)),
     # --- API: quotas
     "api/v1/quota/policies": may(GET="viewer", POST=("governor", {**_POLICY, **WHY})),
     "api/v1/quota/policies/<str:policy>": may(

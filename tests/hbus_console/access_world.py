@@ -11,6 +11,9 @@ from django.db import transaction
 from engine.bus.message import Message, encode
 from engine.core.clock import to_rfc3339
 from engine.core.subject import Subject
+from engine.pipeline.audit.percentiles import Percentiles
+from engine.pipeline.audit.report import Amount, AuditVerdict, TopicAudit
+from engine.pipeline.audit.report import Report as AuditReport
 from engine.quota import Source
 from hbus_console.access.acts import Role
 from hbus_console.access.permissions import SYSTEM, ScopedRole
@@ -27,6 +30,8 @@ from hbus_console.jobs.services.draft import snapshot
 from hbus_console.jobs.tags import keep_tags
 from hbus_console.messages.models import LedgerMessage
 from hbus_console.operations.models import Operation
+from hbus_console.pipelines.audits.keeping import AskedAudit
+from hbus_console.pipelines.audits.keeping import keep_report as keep_audit
 from hbus_console.quotas.models import QuotaPolicy
 from hbus_console.quotas.reports import LimiterReport, NodeReport, keep_report
 from hbus_console.quotas.services.draft import PolicyDraft
@@ -61,6 +66,7 @@ class World:
     operation_id: int
     job: str
     run_id: int
+    audit_id: int
     #: The widest scope of whoever asks; set by the test.
     scope: str = "*"
     version: int = 1
@@ -74,6 +80,7 @@ class World:
     tenant: str = "somebody"
     code: str = "hbp_nobodys"
     what: str = "start"
+    form: str = "json"
     policy: str = "inside"
     book: int = 1
 
@@ -174,7 +181,7 @@ def _build(topic: str, group: str, team: str, message_id: str) -> World:
         audit_seq=entry.seq,
         total=1,
     )
-    things = (*alerting, operation.pk, *_job(topic, owner))
+    things = (*alerting, operation.pk, *_job(topic, owner), _audited(topic, team))
     _quotas(topic, owner, now_ms)
     return World(topic, group, team, message_id, letter.pk, entry.seq, soon, *things)
 
@@ -193,6 +200,21 @@ def _job(name: str, owner: Team) -> tuple[str, int]:
     JobRun.objects.create(job=name, version=1, slot=120, state="running", decided_us=1, changed_us=1, begun_us=1)
     LogPiece.objects.create(run=run.pk, seq=1, attempt=1, at_us=1, text=f"did {name}\n")
     return name, run.pk
+
+
+def _audited(topic: str, owner: str) -> int:
+    """An audit of this topic alone."""
+    nothing, none = Amount(0, 0), Percentiles(0)
+    told = TopicAudit(
+        *(topic, AuditVerdict.CLEAN, 0, 1, 1, 60_000, nothing, nothing, nothing, None, none),
+        subscriptions=[],
+        told={},
+        findings=[],
+        windows=[],
+    )
+    made = keep_audit(AuditReport(1, [told], 0, 0), AskedAudit(1), b"")
+    made.topics.update(owner=owner)
+    return made.pk
 
 
 def _quotas(resource: str, owner: Team, now_ms: int) -> None:

@@ -28,8 +28,8 @@ EVERYBODY = (None, "", *(role.value for role in Role))
 WHO = (Role.VIEWER.value, Role.ADMIN.value) if os.environ.get("HBUS_TEST_DATABASE") else EVERYBODY
 #: Keywords that lead into a namespace.
 SCOPED = (":topic>", ":name>", ":message_id>", ":letter_id>", ":seq>", ":group>")
-SCOPED += (":operation_id>", ":rule_id>", ":alert_id>", ":silence_id>", ":job>", ":run_id>")
-NUMBERS = ("letter_id", "seq", "rule_id", "alert_id", "silence_id", "operation_id", "run_id")
+SCOPED += (":operation_id>", ":rule_id>", ":alert_id>", ":silence_id>", ":job>", ":run_id>", ":audit_id>")
+NUMBERS = ("letter_id", "seq", "rule_id", "alert_id", "silence_id", "operation_id", "run_id", "audit_id")
 #: ``name`` is an example's here.
 UNSCOPED = {"examples/<slug:name>/start/"}
 
@@ -64,7 +64,7 @@ class Asker:
         """One request, its effects undone: in the databases and in the browser, which a sign-out would empty."""
         line = TABLE[route]
         body: Any = line.body.get(method, {})
-        path = world.address(route, self.user) + (f"?{line.query}" if line.query else "")
+        path = world.address(route, self.user) + (f"?{line.query.format(**vars(world))}" if line.query else "")
         self._client.cookies = SimpleCookie(self._cookies)
         try:
             with transaction.atomic(), transaction.atomic(using="ledger"):
@@ -141,7 +141,7 @@ def test_each_role_may_do_what_the_table_says_and_no_more(role: str | None) -> N
 
 
 def _leads_into_a_namespace(route: str) -> bool:
-    return route not in UNSCOPED and any(keyword in route for keyword in SCOPED)
+    return route not in UNSCOPED and (any(keyword in route for keyword in SCOPED) or "{" in TABLE[route].query)
 
 
 def test_nobody_reaches_beyond_their_scope() -> None:

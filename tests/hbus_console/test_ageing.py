@@ -19,6 +19,7 @@ from hbus_console.ui import live
 from hbus_console.ui.changes import Changes, merged
 from tests.hbus_console.access_table import TABLE
 from tests.hbus_console.access_world import World, inside, person
+from tests.hbus_console.kept import kept
 from tests.hbus_console.overview.test_overview import flowing, waiting
 from tests.hbus_console.test_access_matrix import KNOWN
 
@@ -165,6 +166,7 @@ def test_a_rate_falls_with_every_bucket_in_which_nothing_comes(clock: Time, worl
     key = f"subscription/{world.topic}/{world.group}/rate"
     told = []
     for clock.ahead_s in (0, 10, 20, 30):
+        kept(clock.ms())
         texts: Any = live.event(live.cells(clock.ms(), SCOPES))["texts"]
         told.append((texts["settled"], texts["published"], texts[key], texts[f"topic/{world.topic}/rate"]))
     assert told == [("2.5",) * 4, ("1.7",) * 4, ("0.83",) * 4, ("0",) * 4]

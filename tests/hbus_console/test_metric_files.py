@@ -88,6 +88,20 @@ def test_the_worker_counts_there_too(state: Path) -> None:
     assert 'hbus_published_total{topic="t"} 3.0' in page(state)
 
 
+@pytest.mark.parametrize("before", ["", "import prometheus_client\n"], ids=["plain", "one that counts itself"])
+def test_a_program_that_sets_django_up_counts_there_too(state: Path, before: str) -> None:
+    code = f"{before}import django\ndjango.setup()\n{COUNT}"
+    for _ in range(2):
+        subprocess.run([sys.executable, "-c", code], env=environment(state), check=True, capture_output=True)
+    assert 'hbus_published_total{topic="t"} 6.0' in page(state)
+
+
+def test_what_measures_counts_nothing_of_the_installation(state: Path) -> None:
+    command = [sys.executable, str(ROOT / "manage.py"), "bench", "--help"]
+    subprocess.run(command, env=environment(state), check=True, capture_output=True)
+    assert not (state / "metrics").exists()
+
+
 #: As many labels as do not fit the file that a process begins with.
 MANY = (
     "from hbus_console import metrics\n"

@@ -4,12 +4,16 @@ import math
 from collections.abc import Sequence
 
 import pytest
-from prometheus_client import REGISTRY, Histogram
+from django.test import Client
+from prometheus_client import REGISTRY, CollectorRegistry, Gauge, Histogram
 
 from engine.bus.facts import Fact, batches
+from engine.core.clock import ManualClock, SystemClock
 from engine.core.facts import FactBatch
 from hbus_console import metrics
+from hbus_console.cluster import scrape
 from hbus_console.consumers.metrics import show_breakers
+from hbus_console.evidence.freshness import STALE_MS
 from hbus_console.messages.models import LagSample
 from hbus_console.traffic.metrics import show_lag
 
@@ -174,3 +178,37 @@ def test_breakers_beyond_the_limit_are_counted_by_state(monkeypatch: pytest.Monk
         value("hbus_breaker_state", topic="other", subscription="other", state=state)
         for state in ("closed", "open", "probing")
     ] == [1, 2, 0]
+
+
+def test_a_gauge_that_nobody_sets_any_more_has_no_value() -> None:
+    registry, clock = CollectorRegistry(), ManualClock(AT)
+    gauge = Gauge("toys_seen", "Toys.", ("topic", "subscription"), registry=registry)
+    other = Gauge("others_seen", "Set by whoever is asked.", registry=registry)
+    registry.register(metrics._SET)
+    metrics.Gauges({gauge: sum}, clock).show([(("t", "g"), (5.0,))])
+    other.set(7)
+
+    def values(age_ms: int) -> list[float]:
+        found = {each.name: each for each in metrics.current(registry.collect(), AT + age_ms)}
+        return [found[name].samples[0].value for name in ("toys_seen", "others_seen")]
+
+    assert values(STALE_MS - 1) == [5, 7]
+    old, still = values(STALE_MS)
+    assert math.isnan(old)
+    assert still == 7
+
+
+def test_the_scrape_leaves_out_what_a_keeper_that_has_stopped_left_behind(
+    prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = ManualClock(SystemClock().now_ms())
+    monkeypatch.setattr(scrape, "_clock", clock)
+    show_lag([LagSample(at_ms=AT, topic=prefix, subscription="g", waiting=800, in_flight=0, retrying=0)], AT)
+
+    def shown() -> list[str]:
+        text = Client().get("/metrics").content.decode()
+        return [line.split()[-1] for line in text.splitlines() if line.startswith("hbus_unsettled") and prefix in line]
+
+    assert shown() == ["800.0"]
+    clock.advance(60)
+    assert shown() == ["NaN"]

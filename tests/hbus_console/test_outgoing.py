@@ -11,7 +11,7 @@ import pytest
 from pytest_django import Settings
 
 from engine.core.errors import BadInput
-from engine.core.http_client import Resolve
+from engine.core.http_client import Resolve, UncallableAddress
 from hbus_console import outgoing as webhooks
 
 PUBLIC = "93.184.216.34"
@@ -42,7 +42,15 @@ def test_a_public_address_is_taken(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["https://münchen.example/", "https://a.example./", "https://my_host/", "https://[2606:4700::1]/"]
+    "url",
+    [
+        "https://münchen.example/",
+        "https://a.example./",
+        "https://my_host/",
+        "https://[2606:4700::1]/",
+        "https://xn--mnchen-3ya.example/",
+        "https://a.xn--a.example/",
+    ],
 )
 def test_what_the_client_and_the_system_can_call_is_taken(url: str) -> None:
     assert webhooks.check_url(url, look_up=leads_to(PUBLIC)) == url
@@ -76,7 +84,8 @@ def test_a_call_does_not_wait_for_a_resolver_that_hangs() -> None:
     ["", "ftp://a.example/", "https:///x", "https://u:p@a.example/", "https://a.example/#x", "https://a b/",
      "a.example", "https://a.example:99999/", "https://a.example:0/", "https://partner..example/hook", "https://.a/",
      f"https://{'a' * 64}.example/", "https://[v1.x]/", f"https://{'ä' * 64}.example/",
-     "https://[::1", "https://a.example/" + "x" * 500, 7],
+     "https://[::1", "https://a.example/" + "x" * 500, 7,
+     "http://xn--a/", "http://XN--A/", "https://xn--/", "https://xn--xn--/", "https://xn--n3h.example/"],
 )  # fmt: skip
 def test_a_malformed_address_is_refused_at_its_field(url: object) -> None:
     with pytest.raises(BadInput) as refused:
@@ -96,6 +105,28 @@ def test_an_inner_address_is_refused_by_default(address: str, settings: Settings
         webhooks.check_url("https://partner.example/", look_up=leads_to(PUBLIC, address))
     settings.HBUS_WEBHOOK_PRIVATE = True
     assert webhooks.check_url("https://partner.example/", look_up=leads_to(address))
+
+
+def test_a_refusal_tells_nobody_which_address_a_name_has_inside_and_the_log_does(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with pytest.raises(webhooks.ForbiddenTarget) as refused:
+        webhooks.check_url("https://vault.internal/", look_up=leads_to("10.7.8.9"))
+    assert refused.value.what == "vault.internal leads to what is not a public address."
+    assert "10.7.8.9" not in str(refused.value)
+    assert "10.7.8.9" in caplog.text
+    with pytest.raises(webhooks.ForbiddenTarget, match=r"^10\.7\.8\.9 is not a public address"):
+        webhooks.check_url("https://10.7.8.9/", look_up=leads_to("10.7.8.9"))
+    with webhooks.client(2, look_up=leads_to("10.7.8.9")) as http, pytest.raises(webhooks.ForbiddenTarget) as refused:
+        http.post("http://vault.internal/")
+    assert "10.7.8.9" not in str(refused.value)
+
+
+@pytest.mark.parametrize("url", ["http://xn--a/", "http://xn--xn--/"])
+def test_a_host_that_no_client_can_call_is_a_failure_of_the_call(url: str) -> None:
+    """Such addresses were saved."""
+    with webhooks.client(1.0) as http, pytest.raises(UncallableAddress, match="names no host that can be called"):
+        http.post(url)
 
 
 @pytest.fixture

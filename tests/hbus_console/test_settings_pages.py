@@ -143,7 +143,7 @@ def test_whoever_was_overtaken_is_led_to_what_it_is_now(name: str, signed_in: Ca
         html = " ".join(answer.content.decode().split())
         assert answer.status_code == 422, html
         assert "was changed by somebody else meanwhile" in html
-        assert f'<a href="{path}?range=1h">Open it as it is now</a>' in html
+        assert f'<a href="{path}?range=1h" target="_blank">Open it as it is now</a>' in html
         assert f'name="revision" value="{form["revision"]}"' in html, "sending it again is refused again"
     assert "Open it as it is now" not in _html(client, path)
 

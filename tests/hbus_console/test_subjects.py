@@ -17,6 +17,7 @@ from hbus_console.evidence.models import Notice
 from hbus_console.imports.models import ImportRun
 from hbus_console.messages.models import FlowRollup, FlowSample, LagSample, LedgerEvent, LedgerMessage
 from hbus_console.outbox.models import InboxEntry, OutboxMessage
+from hbus_console.pipelines.models import ArchivedTopic
 from hbus_console.schemas.models import SchemaVersion
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.teams.models import Team
@@ -49,6 +50,7 @@ WITHOUT = {SchemaVersion, InboxEntry}
         (Topic(name=TOPIC), OF_TOPIC),
         (Subscription(topic=Topic(name=TOPIC), group=GROUP), IN_GROUP),
         (StoreRemoval(topic=TOPIC), OF_TOPIC),
+        (ArchivedTopic(topic=Topic(name=TOPIC)), OF_TOPIC),
         (StoreRemoval(topic=TOPIC, group=GROUP), IN_GROUP),
         (Team(name="Front desk"), "team:/Front desk"),
         (Channel(name="on-call"), "alert-channel:/on-call"),

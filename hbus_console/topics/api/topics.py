@@ -52,6 +52,7 @@ class Topics(ApiView):
     )
     def get(self, request: Request) -> Response:
         rows = visible(self.actor, request).annotate(schema_version=Max("schemas__version"))
+        rows = rows.prefetch_related("subscriptions")
         return self.page(rows, shapes.topic, ordering="name")
 
     @extend_schema(
@@ -84,7 +85,7 @@ class OneTopic(RevisedView):
         operation_id="topics_change",
         summary="Change a topic",
         description="Owner, classification, masking, retention, compatibility and transport take a governor and a "
-        "reason.",
+        "reason. Webhooks go on being sent whole what is masked from now on: `sent_whole_to` names them.",
         tags=["topics"],
         parameters=CONDITIONAL,
         request=takes(bodies.TopicChange),
@@ -98,7 +99,8 @@ class OneTopic(RevisedView):
     @extend_schema(
         operation_id="topics_delete",
         summary="Delete a topic with all its messages",
-        description="Refused while a subscription reads it.",
+        description="Refused while a subscription reads it. What waits for its due time is cancelled with it, and each "
+        "message is told as that; `GET /topics/{topic}/delayed` says beforehand how many these are.",
         tags=["topics"],
         request=takes(DeleteBody),
         responses={204: None, **REFUSED},
@@ -107,6 +109,19 @@ class OneTopic(RevisedView):
         body = read(request, DeleteBody)
         topics.delete_topic(self.actor, topic, body.typed_name, body.reason)
         return Response(status=status.HTTP_204_NO_CONTENT)
+
+
+class DelayedInTopic(ApiView):
+    @extend_schema(
+        operation_id="topics_delayed",
+        summary="What waits for its due time in a topic",
+        description="How many messages a deletion would cancel, and how many of them are due and refused.",
+        tags=["topics"],
+        responses=answers(shapes.DelayedOut),
+    )
+    def get(self, request: Request, topic: str) -> Response:
+        require(self.actor, VIEW, topic)
+        return Response(shapes.delayed_of(topics.topic(topic).name))
 
 
 PauseTopic = reason_act(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
+from engine.bus.filters.naming import QUOTED
 from engine.bus.partitions import DEFAULT_PARTITIONS, MOST_PARTITIONS
 from hbus_console.drafts.setting import Choice, Clean, Flag, Lines, Owner, Setting, Text, Whole
 from hbus_console.drafts.settings import Settings
@@ -33,6 +35,10 @@ MAX_WINDOW_S = 30 * 86_400
 MAX_TTL_S = 730 * 86_400
 
 
+#: What is typed for fields, with commas, blanks and new lines between them, but for those in quotes.
+_TYPED = re.compile(rf"(?:{QUOTED}|[^\s,])+")
+
+
 @dataclass(frozen=True)
 class MaskedFields(Setting):
     """Dotted paths into the payload; its field on a page also asks whether there is nothing to mask."""
@@ -45,7 +51,7 @@ class MaskedFields(Setting):
         return check_fields(value)
 
     def typed(self, form: Form) -> list[str]:
-        return sorted(set(text(form, self.name).replace(",", "\n").split()))
+        return sorted(set(_TYPED.findall(text(form, self.name))))
 
     def shown(self, value: Any) -> str:
         return "\n".join(value)
@@ -100,7 +106,8 @@ class TopicDraft:
         tuple[str, ...],
         MaskedFields(
             label="Masked fields, one a line",
-            help="Paths into the payload. Shown only to who may reveal them, and each time audited.",
+            help='Paths into the payload, odd names in quotes: guest."first name". Shown only to who may reveal them; '
+            "each reveal is audited, and so is each question that a filter asks about them.",
             act=TOPIC_GOVERN,
             part=GOVERNANCE,
         ),

@@ -15,13 +15,16 @@ from engine.core.errors import BadInput, Conflict
 from hbus_console import checks
 from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.already import already
+from hbus_console.audit.meanwhile import require_current
 from hbus_console.audit.services import record
 from hbus_console.faults import GatheredFaults
 from hbus_console.schemas import services as schemas
 from hbus_console.teams import services as teams
-from hbus_console.topics import catalog, lookup, transport_objects
+from hbus_console.topics import catalog, delayed, lookup, transport_objects
 from hbus_console.topics.feature import TOPIC_DELETE, TOPIC_EDIT, TOPIC_GOVERN, TOPIC_PAUSE
+from hbus_console.topics.leaving import sent_whole
 from hbus_console.topics.models import StoreRemoval, Topic
+from hbus_console.topics.payloads import MaskingRules
 from hbus_console.topics.services.draft import SETTINGS, TopicDraft, checked, snapshot
 from hbus_console.topics.services.topic_rules import carrier_of, fit_name
 from hbus_console.ui.formats import counted
@@ -82,7 +85,9 @@ def change_topic(
     """Change some settings; an empty ``owner`` takes it away, and publishes are refused until somebody takes over.
 
     Only what differs is changed, and each setting asks for its own permission. What belongs to
-    governance needs a reason. ``revision`` guards a form against a change made meanwhile (:class:`Outdated`).
+    governance needs a reason. Webhooks that are there go on being sent whole what is masked from now on: the audit
+    entry names them, and :func:`~hbus_console.topics.leaving.sent_whole` does. ``revision`` guards a form against a
+    change made meanwhile (:class:`Outdated`).
     """
     # Before the row is looked for: nobody learns by it which topics there are.
     require(actor, TOPIC_EDIT, name)
@@ -127,13 +132,22 @@ def resume_topic(actor: Actor, name: str, reason: str = "") -> Topic:
     return _set_pause(actor, row, False, reason)
 
 
-@transaction.atomic
-def delete_topic(actor: Actor, name: str, typed_name: str, reason: str) -> None:
+def delete_topic(actor: Actor, name: str, typed_name: str, reason: str) -> int | None:
     """Delete a topic with all its messages. Refused while a subscription reads it.
 
-    ``typed_name`` is what a person typed to confirm.
+    ``typed_name`` is what a person typed to confirm. Messages that wait for their due time are cancelled, once the
+    transaction has committed. Returns how many waited, which the audit entry says too; ``None``: nobody knows.
     """
     require(actor, TOPIC_DELETE, name)
+    lookup.topic(name)
+    # The store is asked before the transaction, which would make every other writer wait.
+    waiting = delayed.waiting(name)
+    _delete(actor, name, typed_name, reason, waiting)
+    return waiting
+
+
+@transaction.atomic
+def _delete(actor: Actor, name: str, typed_name: str, reason: str, waiting: int | None) -> None:
     row = lookup.topic(name, lock=True)
     reason = checks.reason(reason)
     checks.typed(typed_name, name)
@@ -145,19 +159,20 @@ def delete_topic(actor: Actor, name: str, typed_name: str, reason: str) -> None:
             field="name",
         )
     removals = transport_objects.note_removals(row)
-    record(actor, "topic.delete", row.subject, reason=reason, before=snapshot(row))
+    cancels = {"cancels_delayed": "unknown" if waiting is None else waiting} if waiting != 0 else None
+    record(actor, "topic.delete", row.subject, reason=reason, before=snapshot(row), after=cancels)
     row.delete()
     transport_objects.remove_after_commit(removals)
 
 
 def _change(actor: Actor, row: Topic, changes: Mapping[str, Any], reason: str, revision: int | None) -> Topic:
-    before = snapshot(row)
+    before, masked = snapshot(row), MaskingRules.of(row)
     wanted = SETTINGS.differing(before, changes)
     if not wanted:
         return row
     for action in SETTINGS.acts_of(wanted):
         require(actor, action, row.name)
-    checks.revision(revision, row.revision, row.name)
+    require_current(revision, row.revision, row.name, row.subject)
     reason = checks.reason(reason, required=TOPIC_GOVERN in SETTINGS.acts_of(wanted))
     clean = checked({**before, **{field: value for field, value in wanted.items() if field != "owner"}})
     for field, value in clean.items():
@@ -172,6 +187,9 @@ def _change(actor: Actor, row: Topic, changes: Mapping[str, Any], reason: str, r
         row.moved_at = to_datetime(_clock.now_ms())
     row.revision += 1
     row.save()
+    if not masked.keep(MaskingRules.of(row)) and (hooks := sent_whole(row)):
+        # Who masks more decides whether these stay.
+        after["sent_whole_to"] = hooks
     record(actor, "topic.change", row.subject, reason=reason, before=before, after=after)
     transport_objects.after_commit(f"change topic {row.name}", lambda: _bring_in_line(row))
     return row

@@ -35,6 +35,7 @@ def topics(request: HttpRequest) -> HttpResponse:
         "classes": Topic.Classification.values,
         "nobody": NOBODY,
         "dead": sum(1 for row in rows if row.dead),
+        "letters_known": all(row.dead_of.known for row in rows),
         "ownerless": sum(1 for row in rows if row.topic.team_id is None),
         "held": sum(1 for row in rows if row.topic.paused),
         "may_create": allows(who, TOPIC_EDIT, SOMEWHERE),

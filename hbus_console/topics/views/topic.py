@@ -14,7 +14,7 @@ from engine.core.errors import BadInput
 from hbus_console.access.acts import VIEW
 from hbus_console.access.web import actor, console_view
 from hbus_console.audit.feature import AUDIT_READ
-from hbus_console.audit.telling import tell
+from hbus_console.audit.telling import tell_all
 from hbus_console.audit.trail import visible
 from hbus_console.messages.models import DeliveryCheck, LedgerCheck
 from hbus_console.schemas.sample import sample
@@ -24,6 +24,7 @@ from hbus_console.topics.models import Topic
 from hbus_console.topics.pages import found_topic, frame
 from hbus_console.ui.control_characters import json_to_send
 from hbus_console.ui.curl import CurlRequest
+from hbus_console.ui.formats import counted
 from hbus_console.ui.pages import clock, reason_act, refuse_act
 from hbus_console.ui.timerange import time_range
 from hbus_console.wiring import bus
@@ -69,7 +70,7 @@ def trail(request: HttpRequest, name: str) -> HttpResponse:
     entries = visible(actor(request)).filter(namespace=name).order_by("-seq")[:ENTRIES]
     deliveries = DeliveryCheck.objects.filter(topic=name).annotate(waiting=Count("aside"))
     context = {
-        "told": [tell(entry) for entry in entries],
+        "told": tell_all(entries),
         "deliveries": deliveries.order_by("subscription"),
         "check": LedgerCheck.objects.filter(topic=name).first(),
         "comparable": bus.transport(topic.transport).capabilities.browse,
@@ -99,7 +100,7 @@ resume = reason_act(
 @console_view(VIEW, post=TOPIC_DELETE, resource="{name}")
 def delete(request: HttpRequest, name: str) -> HttpResponse:
     try:
-        services.delete_topic(
+        waited = services.delete_topic(
             actor(request),
             found_topic(name).name,
             request.POST.get("typed_name", "").strip(),
@@ -107,5 +108,6 @@ def delete(request: HttpRequest, name: str) -> HttpResponse:
         )
     except BadInput as refused:
         return refuse_act(request, refused, "topics:settings", name)
-    messages.success(request, f"{name} is deleted with all its messages; the audit log keeps that it was.")
+    cancelled = f" {counted(waited, 'message')} that waited for later: cancelled." if waited else ""
+    messages.success(request, f"{name} is deleted with all its messages; the audit log keeps that it was.{cancelled}")
     return redirect("topics:list")

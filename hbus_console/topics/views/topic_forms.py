@@ -15,14 +15,17 @@ from hbus_console.access.permissions import SOMEWHERE, visible_scopes
 from hbus_console.access.web import actor, console_view
 from hbus_console.schemas.services import parse
 from hbus_console.teams.services import team_names
-from hbus_console.topics import services
+from hbus_console.topics import delayed, services
 from hbus_console.topics.feature import TOPIC_EDIT
+from hbus_console.topics.leaving import sent_whole
 from hbus_console.topics.models import Topic
 from hbus_console.topics.pages import found_topic, frame
+from hbus_console.topics.payloads import MaskingRules
 from hbus_console.topics.services import TopicDraft
 from hbus_console.topics.services.draft import GOVERNANCE, SETTINGS, WORKINGS, settings_of, snapshot
 from hbus_console.topics.services.moving import lacks_priorities, told_of_lacks
 from hbus_console.topics.services.topic_rules import carrier_of
+from hbus_console.ui import formats
 from hbus_console.ui.curl import CurlRequest
 from hbus_console.ui.forms import revision, text
 from hbus_console.ui.pages import form_page
@@ -67,12 +70,16 @@ def new(request: HttpRequest) -> HttpResponse:
 @console_view(VIEW, post=TOPIC_EDIT, resource="{name}")
 def settings(request: HttpRequest, name: str) -> HttpResponse:
     topic = found_topic(name)
+    shared, readers = frame(request, topic, "settings"), list(topic.subscriptions.values_list("group", flat=True))
     page = {
-        **frame(request, topic, "settings"),
+        **shared,
         **_asked(),
         "values": snapshot(topic),
         **_move(topic),
-        "readers": list(topic.subscriptions.values_list("group", flat=True)),
+        "readers": readers,
+        # It is read through for this, so only where it can be deleted.
+        "delayed": delayed.waiting(name) if shared["may_delete"] and not readers else 0,
+        "webhooks": list(topic.subscriptions.filter(handler="webhook").values_list("group", flat=True)),
         "change_curl": CurlRequest("PATCH", f"/api/v1/topics/{name}", {"ttl_s": topic.ttl_s, "reason": "why"}),
         "delete_curl": CurlRequest("DELETE", f"/api/v1/topics/{name}", {"typed_name": name, "reason": "why"}),
     }
@@ -92,6 +99,9 @@ def settings(request: HttpRequest, name: str) -> HttpResponse:
         messages.info(request, "Nothing was different, so nothing changed.")
     else:
         messages.success(request, f"{name} is changed; consumers and producers notice within seconds.")
+        if not MaskingRules.of(topic).keep(MaskingRules.of(changed)) and (hooks := sent_whole(changed)):
+            go_on = formats.counted(len(hooks), "webhook goes", "webhooks go")
+            messages.warning(request, f"{go_on} on being sent whole what is masked now: {', '.join(hooks)}.")
     return redirect("topics:settings", name)
 
 

@@ -15,6 +15,7 @@ from hbus_console.alerts.services import RuleDraft
 from hbus_console.messages.models import LagSample
 from hbus_console.subscriptions.models import Subscription
 from tests.hbus_console.accounts.conftest import admin, admin_actor, make_user
+from tests.hbus_console.kept import kept
 from tests.hbus_console.topics.conftest import calling, own_keys, signed_in
 from tests.hbus_console.ui.conftest import subscription, topic
 
@@ -69,6 +70,7 @@ class Watch:
             self.clock.advance(10)
             if waiting is not None:
                 self.sample(waiting)
+            kept(self.clock.now_ms())
             self.evaluator.tick()
         return self.states()
 

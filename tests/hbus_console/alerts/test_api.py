@@ -9,9 +9,11 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from engine.core.clock import SystemClock
 from hbus_console.access.acts import Role
 from hbus_console.alerts.models import Alert, Rule
 from tests.hbus_console.alerts.conftest import Watch, rule
+from tests.hbus_console.kept import kept
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
 Calling = Callable[..., Callable[..., Any]]
@@ -68,6 +70,7 @@ def test_the_figures_of_an_evaluation_are_those_of_the_readers_scope(calling: Ca
 
 
 def test_a_preview_over_http(calling: Calling, watch: Watch) -> None:
+    kept(SystemClock().now_ms())
     found = calling(Role.EDITOR)("POST", "alert-rules/preview", {"name": "x", "kind": "dead_letters", "threshold": 1})
     assert found.json() == {
         "watched": 1,

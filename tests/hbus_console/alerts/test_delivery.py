@@ -170,7 +170,7 @@ def test_an_address_that_is_none_and_a_receiver_nobody_foresaw_do_not_hold_up_th
 
     notifier = AlertNotifier(clock=clock, look_up=break_for)
     # Saved before such addresses were refused.
-    malformed = ("https://[v1.x]/", "https://partner..example/hook", "http://broken.example/")
+    malformed = ("https://[v1.x]/", "https://partner..example/hook", "http://broken.example/", "http://xn--a/")
     fire(
         watch, *[webhook(f"none-{number}", url) for number, url in enumerate(malformed)], webhook("there", receiver.url)
     )
@@ -181,9 +181,11 @@ def test_an_address_that_is_none_and_a_receiver_nobody_foresaw_do_not_hold_up_th
         "none-0": "failed",
         "none-1": "waiting",
         "none-2": "waiting",
+        "none-3": "failed",
         "there": "sent",
     }
-    assert found["none-0"].answer.startswith("The channel's address is none: ")
+    for name in ("none-0", "none-3"):
+        assert found[name].answer.startswith("The channel is not called: the address names no host that can be called")
     assert "partner..example does not resolve" in found["none-1"].answer
     assert found["none-2"].answer == "KeyError: 'a mistake of the resolver'"
     assert all(it.attempts == 1 for it in found.values())
@@ -238,7 +240,10 @@ def test_a_test_is_marked_as_one_and_its_answer_is_shown_and_audited(
         assert told["note"] == "This is a test. Nothing is wrong, and nobody needs to act."
     assert mail.outbox[0].subject.startswith("[local] Test: ")
     assert mail.outbox[0].body.startswith("This is a test.")
+    hook.url = "http://xn--a/"
+    hook.save()
+    assert "names no host that can be called" in services.try_channel(SYSTEM, hook.pk).said
     notifier.tick()
     assert len(receiver.got) == 2, "the duty does not send tests again"
     actions = AuditEntry.objects.order_by("seq").values_list("action", flat=True)
-    assert list(actions)[-2:] == ["alert_rule.test", "alert_channel.test"]
+    assert list(actions)[-2:] == ["alert_channel.test", "alert_channel.test"]

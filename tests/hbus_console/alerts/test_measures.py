@@ -26,6 +26,7 @@ from hbus_console.topics.models import Topic
 from hbus_console.wiring import store
 from tests.costs import calls, database_work
 from tests.hbus_console.alerts.conftest import Watch, rule
+from tests.hbus_console.kept import kept
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
 
@@ -239,6 +240,7 @@ def test_a_round_over_500_topics_with_5_subscriptions_each_is_cheap(db: None, cl
     took = []
     for _ in range(4):
         clock.advance(10)
+        kept(clock.now_ms())
         LagSample.objects.bulk_create(
             LagSample(
                 at_ms=clock.now_ms(),
@@ -266,7 +268,8 @@ def test_a_round_over_500_topics_with_5_subscriptions_each_is_cheap(db: None, cl
         took.append((len(asked) + len(read), own.units))
     # The first round asks once for each topic when it was last published to; the later ones do not.
     for queries, own_calls in took[1:]:
-        assert queries <= 23
+        # One of them asks of when the evidence is.
+        assert queries <= 25
         assert own_calls < 550_000
 
 

@@ -18,6 +18,7 @@ from hbus_console.messages.models import LagSample
 from hbus_console.topics.models import Topic
 from hbus_console.ui import live
 from tests.hbus_console.alerts.conftest import rule, webhook
+from tests.hbus_console.kept import kept
 from tests.hbus_console.ui.conftest import subscription, topic
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
@@ -200,6 +201,7 @@ def test_a_rule_that_fires_for_many_is_one_line_of_the_overview(made: Rule, sign
 
 def test_the_editor_tries_a_rule_before_it_is_stored(made: Rule, signed_in: SignIn) -> None:
     client = signed_in()
+    kept(now())
     sent = {"kind": "dead_letters", "threshold": "1", "topics": "*", "for_s": "0", "clear_s": "0", "severity": "info"}
     html = client.post("/alerts/rules/preview/", sent).content.decode()
     assert "It would not fire now for any of 1" in html

@@ -10,9 +10,9 @@ from pytest_django import DjangoAssertNumQueries
 
 from hbus_console.access.permissions import SYSTEM, Actor
 from hbus_console.alerts import concerns, services, standing
-from hbus_console.alerts.models import Alert, Notification
+from hbus_console.alerts.models import Alert, Notification, Silence
 from hbus_console.alerts.wording import measured, sentence, standing_of
-from hbus_console.ui.concern import Look
+from hbus_console.ui.concern import Look, listed
 from tests.hbus_console.alerts.conftest import Watch, rule, webhook
 from tests.hbus_console.alerts.test_measures import die
 
@@ -87,3 +87,30 @@ def test_the_list_asks_for_no_rule_alone(watch: Watch, django_assert_max_num_que
         assert [it.value for it in rows] == ["50 messages"] * 5
     with django_assert_max_num_queries(2):
         assert [measured(it) for it in standing.waiting(("*",), watch.clock.now_ms())] == ["50 messages"] * 5
+
+
+def test_of_very_many_the_most_urgent_are_told_and_all_are_counted(
+    watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Found by a stranger: a critical one that fired before a thousand others was on no first page."""
+    monkeypatch.setattr(standing, "MOST_WAITING", 5)
+    made = rule(threshold=10)
+
+    def alert(number: int, severity: str, fired_ms: int) -> Alert:
+        return Alert(
+            rule=made, rule_name=made.name, kind=made.kind, severity=severity, state="firing", threshold=10, value=50,
+            peak=50, began_ms=1, fired_ms=fired_ms, measured_ms=1, subject_kind="topic", namespace=f"t{number}",
+        )  # fmt: skip
+
+    Alert.objects.bulk_create([alert(0, "critical", 1), *(alert(n, "warning", 100 + n) for n in range(1, 12))])
+    now_ms = watch.clock.now_ms()
+
+    found = standing.waiting(("*",), now_ms)
+    assert [(it.severity, it.namespace) for it in found[:2]] == [("critical", "t0"), ("warning", "t11")]
+    assert len(found) == 5
+    assert standing.count(("*",), now_ms) == 12
+    assert f"{made.name}: at least 5 targets" in [each.text for each in listed(concerns.concerns(Look(SYSTEM, now_ms)))]
+
+    Silence.objects.create(subject_kind="topic", namespace="t11", by="ann", began_ms=1, until_ms=now_ms + 60_000)
+    assert standing.count(("*",), now_ms) == 11
+    assert "t11" not in {it.namespace for it in standing.waiting(("*",), now_ms)}

@@ -80,6 +80,17 @@ def test_while_the_first_request_is_at_work_a_repeat_is_told_to_wait(program: Ca
     assert stored() == 1
 
 
+def test_a_repeat_is_told_when_the_first_request_counts_as_dead(program: Callable[..., Caller]) -> None:
+    call = program()
+    call("post", PATH, {"data": 1}, **KEY)
+    IdempotencyRecord.objects.update(status=0, created_at=datetime.now(UTC) - timedelta(seconds=40))
+    answer = call("post", PATH, {"data": 1}, **KEY)
+    assert answer.status_code == 409
+    again_s = int(answer.headers["Retry-After"])
+    assert 1 <= again_s <= 20
+    assert f"{again_s} s" in answer.json()["remedy"]
+
+
 def test_a_key_whose_first_request_died_can_be_used_after_a_while(program: Callable[..., Caller]) -> None:
     call = program()
     call("post", PATH, {"data": 1}, **KEY)
@@ -268,7 +279,7 @@ def test_every_change_whose_answer_may_show_payload_is_answered_anew() -> None:
         for method, operation in methods.items()
         if method != "get" and SHOWS_PAYLOAD & _names(operation["responses"])
     }
-    assert len(showing) == 5
+    assert len(showing) == 6
     assert [at for at, view in showing.items() if not view.answers_anew] == []
 
 

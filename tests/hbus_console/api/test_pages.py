@@ -77,7 +77,7 @@ def test_each_is_answered_so(document: dict[str, Any], program: Any) -> None:
     plain = [path for path, shape in _answers(document).items() if "results" in shape.get("properties", {})]
     asked = [path.removeprefix("/api/v1/").replace("{topic}", "booking.created") for path in plain]
     wrong = []
-    for path in (path for path in asked if "{" not in path and path != "evidence"):
+    for path in (path for path in asked if "{" not in path and path not in ("evidence", "message/timeline")):
         answer = call("get", path)
         if answer.status_code != 200 or not answer.json().keys() >= SHAPE:
             wrong.append((path, answer.status_code))

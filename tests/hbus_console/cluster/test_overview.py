@@ -74,6 +74,23 @@ def test_nothing_running_is_designed_too(page: Client) -> None:
     assert "manage.py role keeper" in html
 
 
+def test_what_is_being_started_need_not_be_started_by_hand(
+    page: Client, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(settings, "STATE", tmp_path)
+    roles = [state.RoleState(role, 0, state=state.STARTING) for role in ("consumer", "keeper", "cron")]
+    told = state.Snapshot(pid=1, started_ms=1, url="", store="", embedded_store=True, roles=roles)
+    state.write(tmp_path, told)
+    held = state.hold(tmp_path)
+    assert held is not None
+    with held:
+        for address, said in (("/cluster/", "hbus is starting a consumer"), ("/jobs/nodes/", "hbus is starting one")):
+            html = page.get(address).content.decode()
+            assert said in html
+            assert "manage.py role" not in html
+    assert "manage.py role keeper" in page.get("/cluster/").content.decode()
+
+
 def test_dropped_evidence_is_said(page: Client) -> None:
     import time
 

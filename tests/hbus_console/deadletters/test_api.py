@@ -14,6 +14,7 @@ from hbus_console.audit.models import AuditEntry
 from hbus_console.deadletters import reading
 from hbus_console.deadletters.groups import LetterFilters
 from hbus_console.deadletters.models import DeadLetter
+from hbus_console.deadletters.weights import STEP
 from hbus_console.outbox.models import OutboxMessage
 from hbus_console.ui import streaming
 from hbus_console.ui.streaming import json_lines
@@ -37,13 +38,24 @@ def test_letters_are_paged_newest_first(call: Call, make_letter: MakeLetter) -> 
 def test_a_page_holds_no_more_bytes_than_there_is_room_for(
     call: Call, make_letter: MakeLetter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    big = {"message": {"data": msgspec.Raw(b'"' + b"x" * 9_000 + b'"')}}
+    big = {"message": {"data": msgspec.Raw(b'"' + b"x" * (5 * STEP // 2) + b'"')}}
     letters = [make_letter(**each).pk for each in ({}, {}, big, big, {}, {})][::-1]
-    monkeypatch.setattr(reading, "PAGE_BYTES", 10_000)
+    monkeypatch.setattr(reading, "PAGE_BYTES", 5 * STEP)
     assert _pages(call, "dead-letters?limit=5") == [letters[:3], letters[3:]]
-    monkeypatch.setattr(reading, "PAGE_BYTES", 5_000)
+    monkeypatch.setattr(reading, "PAGE_BYTES", 2 * STEP)
     # One that is too big by itself comes alone.
     assert _pages(call, "dead-letters?limit=5") == [letters[:2], [letters[2]], [letters[3]], letters[4:]]
+
+
+@pytest.mark.parametrize("masked", [1, 5_000])
+def test_where_a_page_ends_says_nothing_of_the_size_of_what_is_masked(
+    call: Call, make_letter: MakeLetter, monkeypatch: pytest.MonkeyPatch, masked: int
+) -> None:
+    known = {"message": {"data": msgspec.Raw(b'"' + b"x" * (STEP - 2_000) + b'"')}}
+    hidden = {"message": {"data": msgspec.Raw(b'"' + b"x" * masked + b'"')}}
+    letters = [make_letter(**each).pk for each in (hidden, known)][::-1]
+    monkeypatch.setattr(reading, "PAGE_BYTES", STEP + 2_000)
+    assert _pages(call, "dead-letters?limit=2") == [letters[:1], letters[1:]]
 
 
 def test_an_export_reads_and_sends_no_more_at_once_either(
@@ -51,7 +63,7 @@ def test_an_export_reads_and_sends_no_more_at_once_either(
 ) -> None:
     body = {"data": msgspec.Raw(b'"' + b"x" * 9_000 + b'"')}
     letters = [make_letter(message=body).pk for _ in range(6)][::-1]
-    monkeypatch.setattr(reading, "PAGE_BYTES", 20_000)
+    monkeypatch.setattr(reading, "PAGE_BYTES", 2 * STEP)
     rows = reading.exported(person("operator"), LetterFilters())
     with CaptureQueriesContext(connection) as asked:
         first = next(rows)

@@ -282,6 +282,27 @@ def test_a_cause_is_named_by_its_words_in_titles(olga: Actor, make_letter: MakeL
     assert "DBL-SEA" not in operation.title
 
 
+def test_a_dry_run_tells_the_figures_that_the_name_of_a_cause_leaves_out(olga: Actor, make_letter: MakeLetter) -> None:
+    cause = "WebhookFailed: http://#/hook answered # Bad Request"
+    said = "WebhookFailed: http://127.0.0.1:9/hook answered {} Bad Request"
+    letters = [make_letter(cause=cause, error=said.format(status)) for status in (400, 422, 400)]
+    spec = {"topic": "booking.changed", "fingerprint": letters[0].fingerprint}
+    for kind in ("redrive", "discard"):
+        plan = services.dry_run(olga, kind, spec)
+        assert [each.detail for each in plan.samples] == [said.format(status) for status in (400, 422, 400)]
+        differs = {each.note for each in plan.findings if each.label == "differs from letter to letter"}
+        assert differs == {"hook answered: “400” × 2, “422” × 1"}
+
+
+def test_a_dry_run_tells_nothing_that_the_topic_masks(olga: Actor, make_letter: MakeLetter) -> None:
+    letter = make_letter()
+    assert services.dry_run(olga, "redrive", {"letters": [letter.pk]}).samples[0].detail == "UnknownRoomCode: 'DBL-SEA'"
+    Topic.objects.update(masked_fields=["room"])
+    plan = services.dry_run(olga, "redrive", {"topic": "booking.changed", "fingerprint": letter.fingerprint})
+    assert plan.samples[0].detail == "UnknownRoomCode: …"
+    assert "DBL-SEA" not in str(plan)
+
+
 def test_one_that_its_topic_would_not_take_fails_at_once_and_stays_to_be_decided(
     olga: Actor, make_letter: MakeLetter
 ) -> None:
@@ -299,7 +320,8 @@ def test_one_that_its_topic_would_not_take_fails_at_once_and_stays_to_be_decided
 
     assert (operation.total, operation.done, operation.failed) == (2, 1, 1)
     item = OperationItem.objects.get(name=large.message_id)
-    assert (item.result, "takes 2,500" in item.detail) == ("failed", True)
+    told = "The envelope is too large: topic 'booking.changed' takes 2,500 bytes."
+    assert (item.result, item.detail) == ("failed", told)
     large.refresh_from_db()
     assert (large.state, large.redriven_as) == ("dead", "")
     assert OutboxMessage.objects.count() == 1

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 
 import msgspec
 import pytest
 from pytest_django import Settings
 
-from engine.bus import dead
+from engine.bus import bounds, dead
 from engine.bus.config import BusConfig
 from engine.bus.conformance.base import bury
 from engine.bus.errors import GroupLost
@@ -18,6 +19,7 @@ from engine.core.errors import Unavailable
 from hbus_console.deadletters.collector import DeadLetterCollector
 from hbus_console.deadletters.limit import full_subscriptions
 from hbus_console.deadletters.models import DeadLetter
+from hbus_console.evidence.freshness import STALE_MS, dead_letters
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.supervisor.standalone import StandaloneStore
 from hbus_console.topics.models import Topic
@@ -253,6 +255,41 @@ def test_three_hundred_subscriptions_are_asked_in_a_few_round_trips(
     transport.close()
 
 
+def test_large_letters_are_taken_few_at_a_time_and_all_in_order(
+    subscription: Subscription, own_store: StandaloneStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bounds, "DEAD_BYTES", 5_000_000)
+    topic, group = subscription.topic.name, subscription.group
+    with closing(open_transport(BusConfig(type="redis_stream", url=own_store.url, prefix="t"))) as transport:
+        transport.admin.create_group(topic, group)
+        # Large ones behind small ones, by which nobody could tell
+        bodies = [b"%02d" % number + b"x" * (10 if number < 30 else 2_000_000) for number in range(36)]
+        for body in bodies:
+            transport.publish(topic, [Outgoing(body[:2].decode(), body)])
+        with closing(transport.receiver(topic, group, consumer="c", lease_ms=30_000)) as receiver:
+            taken = 0
+            while taken < len(bodies):
+                (delivery,) = receiver.receive(1, 1.0)
+                assert bury(receiver, delivery, entry(1).record)
+                taken += 1
+
+        created: list[int] = []
+        bulk_create = DeadLetter.objects.bulk_create
+
+        def noted(letters: list[DeadLetter]) -> list[DeadLetter]:
+            created.append(sum(len(letter.body) for letter in letters))
+            return bulk_create(letters)
+
+        monkeypatch.setattr(DeadLetter.objects, "bulk_create", noted)
+        DeadLetterCollector(lambda _: transport.admin, clock=ManualClock()).tick()
+
+        assert transport.admin.dead(topic, group) == []
+    found = [bytes(letter.body)[:2] for letter in DeadLetter.objects.order_by("pk")]
+    assert found == [body[:2] for body in bodies]
+    assert len(created) >= 3
+    assert max(created) <= bounds.DEAD_BYTES
+
+
 def test_names_that_no_database_takes_do_not_keep_letters_from_being_taken_over(
     store: DeadStore, collector: DeadLetterCollector
 ) -> None:
@@ -263,3 +300,21 @@ def test_names_that_no_database_takes_do_not_keep_letters_from_being_taken_over(
     letter = DeadLetter.objects.get(position="2-0")
     # Cut as the ledger cuts them, so that both speak of one message.
     assert (letter.message_id, letter.key, letter.correlation_id) == ("m" * 32, "k", "c")
+
+
+def test_it_notes_until_when_all_letters_are_taken_over(store: DeadStore, collector: DeadLetterCollector) -> None:
+    clock = collector._clock
+    assert isinstance(clock, ManualClock)
+
+    def known() -> bool:
+        return dead_letters(clock.now_ms()).known
+
+    assert not known()
+    collector.tick()
+    assert known()
+    clock.advance(STALE_MS / 1_000)
+    assert not known()
+    store.fails["booking.changed"] = Unavailable("Connection refused.")
+    with pytest.raises(Unavailable):
+        collector.tick()
+    assert not known(), "some may lie in a store that did not answer"

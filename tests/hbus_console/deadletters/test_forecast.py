@@ -175,10 +175,10 @@ def test_letters_of_one_topic_chosen_one_by_one_are_told_there(olga: Actor, make
 
 
 def test_the_dry_run_of_one_letter_says_what_that_of_many_would(
-    make_letter: MakeLetter, monkeypatch: pytest.MonkeyPatch
+    olga: Actor, make_letter: MakeLetter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, again = make_letter(), make_letter({"hbusreplay": "redrive"})
-    assert (single.effect(first).waits, single.effect(first).redriven) == ("", False)
+    assert (single.effect(olga, first).waits, single.effect(olga, first).redriven) == ("", False)
     monkeypatch.setattr(holding, "open_breakers", lambda pairs: {("booking.changed", "partner-sync"): "open"})
-    found = single.effect(again)
+    found = single.effect(olga, again)
     assert (found.waits, found.redriven) == ("behind the open breaker of partner-sync", True)

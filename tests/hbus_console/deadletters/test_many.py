@@ -12,6 +12,7 @@ from hbus_console.deadletters.groups import LetterFilters
 from hbus_console.deadletters.models import DeadLetter
 from tests.costs import database_work
 from tests.hbus_console.deadletters.conftest import NOW, person
+from tests.hbus_console.kept import kept
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
 
@@ -53,5 +54,6 @@ def test_the_menu_counts_to_a_bound_and_says_so(operator: Actor, monkeypatch: py
     cost.at_most(1_500, f"to count to 100 of {MANY:,}")
     assert counting.waiting(person("viewer", "t7.*")) == 30
     # What moves in place says what a reload would.
+    kept(0)
     texts = live.cells(0, ("*",)).texts
     assert (texts["dead/menu"], texts["dead"]) == ("99+", "6,000")

@@ -3,6 +3,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from html import unescape
+from urllib.parse import urlencode
 
 import pytest
 from django.test import Client
@@ -50,6 +52,18 @@ def test_a_group_opens_in_place(sign_in: SignIn, make_letter: MakeLetter) -> Non
     assert "and 2 more" in page
     rest = sign_in().get(f"/dead-letters/?open={letters[0].fingerprint}&all=1").content.decode()
     assert rest.count(">Timeline</a>") == 12
+
+
+def test_letters_and_groups_say_where_they_stand_so_that_what_moves_up_from_behind_is_not_taken_for_new(
+    sign_in: SignIn, make_letter: MakeLetter
+) -> None:
+    letters = [make_letter() for _ in range(12)] + [make_letter(fingerprint="0" * 16)]
+    page = sign_in().get(f"/dead-letters/?open={letters[0].fingerprint}").content.decode()
+    rows = re.findall(r'<tr [^>]*data-among="(\w+)" data-place="([\d-]+)"', page)
+    assert [place for kind, place in rows if kind == "letters"] == [one.place for one in letters[11:1:-1]]
+    groups = [int(place) for kind, place in rows if kind == "groups"]
+    assert len(groups) == 2
+    assert groups == sorted(groups, reverse=True)
 
 
 @pytest.fixture
@@ -126,9 +140,31 @@ def test_it_goes_back_to_where_one_came_from_but_never_outside(sign_in: SignIn, 
     client = sign_in("operator")
     for back, target in (("/messages/x", "/messages/x"), ("https://evil.example/", "/dead-letters/?letter=")):
         letter = make_letter()
-        answer = client.post(f"/dead-letters/{letter.pk}/redrive", {"reason": "deployed", "next": back})
+        answer = client.post(f"/dead-letters/{letter.pk}/redrive?{urlencode({'next': back})}", {"reason": "deployed"})
         assert answer.status_code == 302
         assert answer["Location"].startswith(target)
+
+
+@pytest.mark.parametrize("act", ["redrive", "discard", "edit"])
+def test_a_decision_leaves_the_list_narrowed_as_it_was(
+    sign_in: SignIn, make_letter: MakeLetter, namesakes: tuple[list[DeadLetter], list[DeadLetter]], act: str
+) -> None:
+    letter = namesakes[0][-1]
+    client = sign_in("admin")
+    where = f"/dead-letters/?topic=booking.changed&range=7d&letter={letter.pk}"
+    page = client.get(f"{where}&act={act}").content.decode()
+    address = unescape(re.search(rf'"(/dead-letters/{letter.pk}/{act}[^"]*)"', page)[1])  # type: ignore[index]
+    if act == "edit":
+        edit = client.get(address).content.decode()
+        action = unescape(re.search(r'action="([^"]*)" class="form"', edit)[1])  # type: ignore[index]
+        assert unescape(re.search(r'href="([^"]*)">Back<', edit)[1]) == where  # type: ignore[index]
+        address = address.partition("?")[0] + action
+    else:
+        refused = client.post(address, {"reason": " "})
+        assert 'id="reason-error"' in refused.content.decode()
+        assert [group.topic for group in refused.context["listing"].groups] == ["booking.changed"]
+    done = client.post(address, {"reason": "deployed", "payload": '{"room": "DBL"}'})
+    assert done["Location"] == where
 
 
 def test_a_second_click_says_that_nothing_was_done(sign_in: SignIn, make_letter: MakeLetter) -> None:

@@ -11,8 +11,9 @@ from engine.core.clock import ManualClock
 from engine.core.errors import BadInput, NotThere
 from hbus_console.access.permissions import Actor, Forbidden
 from hbus_console.audit.models import AuditEntry
-from hbus_console.deadletters import services
+from hbus_console.deadletters import editing, services
 from hbus_console.deadletters.models import DeadLetter
+from hbus_console.operations.outcomes import Fate, Outcome
 from hbus_console.outbox.models import OutboxMessage
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics import catalog
@@ -51,6 +52,16 @@ def test_letter_audit_entry_and_message_agree(operator: Actor, make_letter: Make
     assert entry.after["redriven_as"] == letter.redriven_as
     assert decision.done
     assert letter.redriven_as in decision.sentence
+
+
+def test_a_copy_in_the_outbox_is_told_as_not_published(operator: Actor, make_letter: MakeLetter) -> None:
+    letter = services.redrive(operator, make_letter().pk, REASON).letter
+    waits, settled = Fate(Outcome.WAITING, "behind others"), Fate(Outcome.SETTLED)
+    told = services.fate_of(letter, waits)
+    assert told == Fate(Outcome.WAITING, "in the outbox: published once the store takes it")
+    assert (services.fate_of(letter, settled), services.fate_of(letter, None)) == (settled, None)
+    OutboxMessage.objects.all().delete()
+    assert services.fate_of(letter, waits) == waits
 
 
 def test_a_second_click_does_nothing_and_says_so(operator: Actor, make_letter: MakeLetter) -> None:
@@ -106,8 +117,8 @@ def test_an_expiry_that_has_passed_is_left_out(operator: Actor, make_letter: Mak
     clock = ManualClock()
     passed = make_letter({"expirytime": "2020-01-01T00:00:00Z"})
     ahead = make_letter({"expirytime": "2099-01-01T00:00:00Z"})
-    assert services.effect(passed, clock=clock).expired_at == "2020-01-01T00:00:00Z"
-    assert services.effect(ahead, clock=clock).expired_at == ""
+    assert services.effect(operator, passed, clock=clock).expired_at == "2020-01-01T00:00:00Z"
+    assert services.effect(operator, ahead, clock=clock).expired_at == ""
     services.redrive(operator, passed.pk, REASON, clock=clock)
     services.redrive(operator, ahead.pk, REASON, clock=clock)
     expiries = [decode(bytes(row.body)).expirytime for row in OutboxMessage.objects.order_by("pk")]
@@ -193,7 +204,7 @@ def test_a_copy_that_is_larger_than_the_topic_takes_is_refused_and_the_letter_st
     Topic.objects.update(max_bytes=len(bytes(letter.body)) + 10)
     catalog.changed()
 
-    assert "takes" in services.effect(letter).obstacle
+    assert "takes" in services.effect(operator, letter).obstacle
     with pytest.raises(PublishRefused, match="takes") as refused:
         services.redrive(operator, letter.pk, REASON)
 
@@ -203,8 +214,28 @@ def test_a_copy_that_is_larger_than_the_topic_takes_is_refused_and_the_letter_st
     assert not OutboxMessage.objects.exists()
     Topic.objects.update(max_bytes=1_048_576)
     catalog.changed()
-    assert services.effect(letter).obstacle == ""
+    assert services.effect(operator, letter).obstacle == ""
     assert services.redrive(operator, letter.pk, REASON).done
+
+
+def test_no_refusal_tells_letters_apart_by_the_size_of_what_is_masked_in_them(
+    operator: Actor, make_letter: MakeLetter
+) -> None:
+    Topic.objects.update(masked_fields=["guest"], max_bytes=2_500)
+    catalog.changed()
+    said = set()
+    for size in (3_000, 3_001):
+        payload = {"guest": "x" * size, "room": "DBL"}
+        letter = make_letter(message={"data": msgspec.Raw(msgspec.json.encode(payload))})
+        kept = msgspec.json.decode(editing.draft(letter).text)
+        with pytest.raises(PublishRefused) as as_it_is:
+            services.redrive(operator, letter.pk, REASON)
+        with pytest.raises(PublishRefused) as edited:
+            services.redrive_edited(person("editor"), letter.pk, {**kept, "room": "SGL"}, REASON)
+        said |= {f"{refused.value.what} {refused.value.remedy}" for refused in (as_it_is, edited)}
+        said.add(services.effect(operator, letter).obstacle)
+    (only,) = said
+    assert "takes 2,500 bytes" in only
 
 
 def test_an_edit_that_grows_past_the_limit_is_refused_and_one_that_shrinks_mends_it(

@@ -56,6 +56,11 @@ def test_the_dry_run_leaves_out_and_links_what_a_held_operation_has(
 ) -> None:
     make_letter(), make_letter()
     first = held(olga)
+    everything = services.dry_run(olga, "redrive", SPEC)
+    assert (everything.total, everything.scanned) == (
+        0,
+        "2 letters wait and match, all of them left to operations under way",
+    )
     newer = make_letter()
 
     for kind in ("redrive", "discard"):
@@ -64,6 +69,7 @@ def test_the_dry_run_leaves_out_and_links_what_a_held_operation_has(
         assert [str(each) for each in plan.taken or ()] == [
             f"2 of these are being redriven by operation {first.pk} (held)"
         ]
+        assert plan.scanned == "3 letters wait and match, 2 of them left to operations under way"
         page = browser.get(f"/operations/plan/{kind}/?topic=booking.changed").content.decode()
         assert f"2 of these are being redriven by operation {first.pk} (held)." in page
         assert f'href="/operations/{first.pk}/"' in page

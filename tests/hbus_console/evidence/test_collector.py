@@ -12,7 +12,7 @@ from engine.bus.facts import Fact, batches
 from engine.core.clock import ManualClock
 from engine.core.errors import Unavailable
 from hbus_console import metrics
-from hbus_console.evidence.collector import FactCollector
+from hbus_console.evidence.collector import READ_ENTRIES, FactCollector
 from hbus_console.evidence.fact_stream import FactReader, FactStream, Keys
 from hbus_console.evidence.models import Cursor, Notice
 from hbus_console.messages.models import FlowRollup, FlowSample, LedgerEvent, LedgerMessage
@@ -344,3 +344,37 @@ def test_a_store_that_is_away_raises_and_is_read_on_later(own_store: Any, prefix
     own_store.start()
     collector.tick()
     assert LedgerMessage.objects.count() == 1
+
+
+def of_ms() -> int:
+    return Cursor.objects.get().at_ms
+
+
+def test_it_notes_until_when_all_is_booked_though_nothing_comes(
+    store: redis.Redis, stream: FactStream, prefix: str
+) -> None:
+    clock = ManualClock(AT)
+    collector = FactCollector(FactReader(store, prefix), clock=clock)
+    collector.tick()
+    assert of_ms() == AT
+    clock.advance(1)
+    collector.tick()
+    assert of_ms() == AT, "not with each of the four looks a second"
+    clock.advance(10)
+    collector.tick()
+    assert of_ms() == AT + 11_000
+
+
+def test_while_more_waits_than_one_round_takes_it_has_booked_until_what_it_took(
+    store: redis.Redis, stream: FactStream, prefix: str
+) -> None:
+    seconds, micros = store.time()
+    began_ms = seconds * 1_000 + micros // 1_000
+    for _ in range(READ_ENTRIES + 1):
+        tell(stream, published())
+    clock = ManualClock(began_ms + 600_000)
+    collector = FactCollector(FactReader(store, prefix), clock=clock)
+    collector.step()
+    assert began_ms <= of_ms() < began_ms + 500_000
+    collector.step()
+    assert of_ms() == began_ms + 600_000

@@ -54,6 +54,11 @@ def test_a_kind_says_all_that_is_asked_of_it(name: str) -> None:
     if kind.calls_for_a_person:
         assert kind.level >= logging.WARNING
         assert kind.calls_for_a_person.format(place="p", namespace="n", name="m", amount="1")
+    if kind.over_with:
+        over = kinds()[kind.over_with]
+        assert kind.calls_for_a_person
+        assert not over.calls_for_a_person
+        assert catalog_of(over.name) is catalog
     if kind.tone is Tone.BAD:
         assert kind.level >= logging.ERROR
     assert len(name) <= LedgerEvent._meta.get_field("kind").max_length

@@ -5,8 +5,6 @@ import hashlib
 import tracemalloc
 from pathlib import Path
 
-import pyarrow
-import pyarrow.parquet
 import pytest
 
 from engine.core.errors import BadInput
@@ -75,16 +73,6 @@ def test_json_lines_that_are_no_objects_are_told_apart(tmp_path: Path) -> None:
     assert [(row.line, bool(row.problem)) for row in found] == [(1, False), (3, True), (4, True), (5, False)]
 
 
-def test_parquet_values_become_json_values(tmp_path: Path) -> None:
-    from datetime import date
-    from decimal import Decimal
-
-    table = pyarrow.table({"day": [date(2015, 7, 1)], "price": [Decimal("75.50")], "gone": [None], "n": [3]})
-    file = tmp_path / "a.parquet"
-    pyarrow.parquet.write_table(table, file)
-    assert [row.values for row in read_rows(file)] == [{"day": "2015-07-01", "price": "75.50", "gone": None, "n": 3}]
-
-
 @pytest.mark.parametrize("name", ["a.xlsx", "a.parquet.gz", "a"])
 def test_an_unknown_kind_of_file_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(BadInput, match=r"Use \.csv"):
@@ -95,11 +83,6 @@ def test_an_unknown_kind_of_file_is_refused(tmp_path: Path, name: str) -> None:
 def test_a_missing_file_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(BadInput, match="cannot be read"):
         list(read_rows(tmp_path / name))
-
-
-def test_a_file_that_is_no_parquet_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="cannot be read"):
-        list(read_rows(write(tmp_path / "a.parquet", "no parquet")))
 
 
 def test_the_digest_follows_the_content(tmp_path: Path) -> None:
@@ -179,34 +162,3 @@ def test_the_beginnings_of_a_file_are_known_by_their_own_digests(tmp_path: Path)
     found = list(rows.beginnings(file, [5, 3, 5, 9]))
     assert found == [(hashlib.sha256(b"id\n").hexdigest(), 3), (hashlib.sha256(b"id\n1\n").hexdigest(), 5)]
     assert rows.fingerprint(file) == (hashlib.sha256(b"id\n1\n2\n").hexdigest(), 7)
-
-
-def test_a_parquet_of_large_rows_is_read_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows, "PIECE_BYTES", 10_000)
-    file = tmp_path / "a.parquet"
-    notes = [f"{number:04}" * 250 for number in range(100)]
-    pyarrow.parquet.write_table(pyarrow.table({"note": notes}), file, use_dictionary=False, compression="none")
-    list(read_rows(file))  # what is imported and kept with the first reading is none of the file's
-    tracemalloc.start()
-    reading = read_rows(file)
-    assert next(reading).values["note"] == notes[0]
-    # Its own rows are held as Python's objects one piece at a time.
-    held, _ = tracemalloc.get_traced_memory()
-    assert [row.values["note"] for row in reading] == notes[1:]
-    tracemalloc.stop()
-    found = list(read_rows(file))
-    assert [row.number for row in found] == list(range(1, 101))
-    assert all(1_000 <= row.size < 1_100 for row in found)
-    assert held < 60_000
-
-
-def test_a_parquet_value_that_python_has_none_for_spoils_its_row_alone(tmp_path: Path) -> None:
-    """Nanoseconds: it ended the whole import, again and again at the same place."""
-    at = pyarrow.array([0, 1, 2_000], pyarrow.timestamp("ns"))
-    table = pyarrow.table({"n": [1, 2, 3], "at": at})
-    file = tmp_path / "a.parquet"
-    pyarrow.parquet.write_table(table, file)
-    rows = list(read_rows(file))
-    assert [row.number for row in rows] == [1, 2, 3]
-    assert [bool(row.problem) for row in rows] == [False, True, False]
-    assert "cannot be read" in rows[1].problem

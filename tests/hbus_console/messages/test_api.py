@@ -54,6 +54,7 @@ def test_searching_gives_cursor_pages(call: Call, sent: list[str]) -> None:
         "nobody_told": [],
         "lost": [],
         "cancelled": [],
+        "refused_when_due": "",
         "retrying": [],
         "failed_attempts": 0,
     }

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import timedelta
 
@@ -264,3 +265,14 @@ def test_a_few_failures_among_many_messages_are_found_at_once() -> None:
         found = search.search(ALL, Query(became=Became.UNSETTLED))
     assert 0 < (found.judged or 0) <= became.MOST_JUDGED
     cost.at_most(3_000_000, "unsettled")
+
+
+@pytest.mark.usefixtures("world")
+@pytest.mark.parametrize("query", ["", "outcome=dead", "outcome=retrying", "outcome=unsettled", f"topic={TOPIC}"])
+def test_each_row_says_where_it_stands_so_that_what_moves_up_from_behind_is_not_taken_for_new(
+    sign_in: SignIn, query: str
+) -> None:
+    page = sign_in().get(f"/messages/?{query}&from={AT - 1000}&to={AT + 60_000}").content.decode()
+    places = [tuple(map(int, place.split("-"))) for place in re.findall(r'<tr data-place="([\d-]+)"', page)]
+    assert len(places) == page.count('<th scope="row"') > 0
+    assert places == sorted(set(places), reverse=True)

@@ -12,16 +12,16 @@ from engine.bus.delay_entries import place_of
 from engine.bus.delay_mover import DelayMover
 from engine.bus.delays import Cancelled
 from engine.core.clock import ManualClock, SystemClock
-from engine.core.facts import FactBatch
+from engine.core.facts import FactBatch, NullFacts
 from hbus_console.evidence.fact_stream import FactReader
 from hbus_console.messages import delayed_checking
 from hbus_console.messages.checking import GRACE_MS
 from hbus_console.messages.delayed_checking import DelayedEvidenceCheck
 from hbus_console.messages.models import LedgerCheck, LedgerEvent, LedgerMessage
 from hbus_console.publishing.producer import shared_producer
-from hbus_console.topics import catalog
+from hbus_console.topics import catalog, delayed
 from hbus_console.topics.models import Topic
-from hbus_console.wiring import bus, store
+from hbus_console.wiring import bus, fact_log, store
 from tests.hbus_console.messages.conftest import TOPIC, publish
 from tests.hbus_console.messages.test_delivery_checking import open_messages
 
@@ -177,6 +177,23 @@ def test_what_was_meant_for_a_topic_that_was_deleted_is_not_told_as_lost_in_its_
     catalog.changed()
     monkeypatch.setattr(bus.delays(), "_clock", ManualClock(SystemClock().now_ms() + 10_000))
     DelayMover(bus.delays(), shared_producer).tick()
+    book()
+    waiting.look()
+    assert (lost(), cancelled()) == (set(), {(orphan, "")})
+    # The mover has told it, and the check adds nothing.
+    (told,) = LedgerEvent.objects.filter(kind="cancelled")
+    assert "was deleted; the one of this name now is another" in told.detail
+
+
+def test_what_went_with_its_topic_is_told_also_where_its_fact_was_lost(
+    waiting: Waiting, book: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orphan = publish(topic="stay.completed", delay_s=3_600)
+    book()
+    with monkeypatch.context() as lossy:
+        lossy.setattr(fact_log, "emitter", NullFacts)
+        Topic.objects.get(name="stay.completed").delete()
+        delayed.cancel_all("stay.completed")
     waiting.look()
     assert (lost(), cancelled()) == (set(), {(orphan, "")})
 

@@ -9,6 +9,7 @@ import pytest
 from django.conf import settings
 from django.test import Client
 
+from hbus_console.evidence.freshness import Freshness
 from hbus_console.evidence.models import Evidence, Notice
 from hbus_console.messages.models import FlowRollup, FlowSample, LedgerEvent, LedgerMessage
 from hbus_console.nodes.stamps import key
@@ -76,7 +77,8 @@ def test_no_page_breaks(sign_in: Callable[..., Client], hostile: None, path: str
 
 def test_sums_of_what_facts_claimed_stay_sums(hostile: None) -> None:
     now_ms = time.time_ns() // 1_000_000
-    assert flow.rates(now_ms, ["*"]).subscriptions[TOPIC, "billing"].handler_us == MOST + 1
+    booked = Freshness.at(now_ms, now_ms)
+    assert flow.rates(now_ms, ["*"], booked).subscriptions[TOPIC, "billing"].handler_us == MOST + 1
     for span_ms in (3_600_000, 7 * 86_400_000):
         found = flow.series(now_ms - span_ms, now_ms, ["*"], TOPIC, "billing")
         assert found.settled_total >= 3

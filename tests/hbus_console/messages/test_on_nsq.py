@@ -76,7 +76,7 @@ def test_only_what_nobody_has_had_waits_for_its_due_time(sign_in: SignIn) -> Non
     message("m1", AT, position="", due_ms=AT + 60_000)
     client = sign_in()
     assert ("info", "delayed") in list(client.get("/messages/m1").context["badges"])
-    assert "waits for its due time" in client.get("/api/v1/messages/m1").json()["gone"]
+    assert "is not published yet, or nobody has told so" in client.get("/api/v1/messages/m1").json()["gone"]
 
     for group in ("billing", "partner-sync"):
         event("m1", "settled", 60_005, group)

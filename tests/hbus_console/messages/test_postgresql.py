@@ -63,7 +63,7 @@ for n in range(6):
         error="X: 1", fingerprint="f" if n < 4 else "e", attempts=1, first_failed_at=to_datetime(AT),
         died_at=to_datetime(NOW) - timedelta(seconds=n))
 listing = groups.listing(VIEWER, groups.LetterFilters(), AT, NOW + 1000)
-lag = flow.latest_lag(["*"])["t.a", "g"].unsettled
+lag = flow.latest_lag(["*"], NOW)["t.a", "g"].unsettled
 unsettled = [value for value in flow.lag_series(AT, NOW + 10_000, ["*"]).unsettled if value is not None]
 LedgerRetention(50, clock=ManualClock(NOW + 3 * 86_400_000)).tick()
 print(json.dumps({

@@ -8,7 +8,8 @@ from engine.core.errors import BadInput, NotThere
 from hbus_console.access.permissions import Forbidden
 from hbus_console.audit.models import AuditEntry
 from hbus_console.messages import reveal as module
-from hbus_console.messages import services
+from hbus_console.messages import search, services
+from hbus_console.messages.export import message_as_json
 from hbus_console.messages.models import LedgerEvent
 from hbus_console.publishing.producer import shared_producer
 from hbus_console.topics.models import Topic
@@ -108,3 +109,23 @@ def test_bytes_of_a_guarded_topic_are_hidden_whole(book: Callable[[], None]) -> 
     assert payload.hidden == ("*",)
     assert "Ana" not in str(payload.value)
     assert "00 41 6e 61" in services.reveal(GOVERNOR, sent, REASON).payload.value
+
+
+def test_no_list_tells_the_size_of_what_is_masked(book: Callable[[], None]) -> None:
+    """Found by a stranger: a masked yes is a byte longer than a masked no."""
+    sent = publish()
+    book()
+    viewer = person("viewer")
+    query = search.Query.read({"topic": TOPIC})
+
+    (row,) = search.search(viewer, query).messages
+    assert message_as_json(row)["size"] is None
+    entry = services.life(viewer, sent).entry
+    assert entry is not None
+    assert entry.shown_size is None
+
+    Topic.objects.filter(name=TOPIC).update(masked_fields=[], classification="internal")
+    (row,) = search.search(viewer, query).messages
+    assert message_as_json(row)["size"] == row.size > 0
+    Topic.objects.filter(name=TOPIC).delete()
+    assert search.search(viewer, query).messages[0].shown_size is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 
 import pytest
 from django.test import Client
@@ -10,7 +11,7 @@ from django.test import Client
 from engine.bus.producer import BatchItem
 from engine.bus.transport import Receiver, Settlement
 from hbus_console.messages import setting_aside
-from hbus_console.messages.checking import GRACE_MS
+from hbus_console.messages.checking import GRACE_MS, SKEW_MS
 from hbus_console.messages.models import (
     DeliveryAside,
     DeliveryCheck,
@@ -20,6 +21,7 @@ from hbus_console.messages.models import (
     LedgerMessage,
 )
 from hbus_console.publishing.producer import shared_producer
+from hbus_console.subscriptions.models import Subscription
 from hbus_console.wiring import bus, store
 from tests.hbus_console.messages.conftest import BOOKING, TOPIC, publish
 from tests.hbus_console.messages.test_checking import FAR, by_hand
@@ -188,6 +190,31 @@ def test_what_an_emptied_store_had_is_lost_and_what_it_was_done_with_is_not(
     assert "Lost: the store no longer has it for" in timeline
     listed = sign_in("admin").get("/api/v1/messages", {"topic": TOPIC, "outcome": "lost"}).json()["results"]
     assert [(each["id"], each["outcome"]["lost"]) for each in listed] == [(waiting, [GROUP])]
+
+
+def test_what_one_old_message_kept_open_in_an_emptied_store_is_lost_and_of_the_rest_nobody_knows(
+    check: Check, book: Callable[[], None], prefix: str, redis_url: str, hand: Receiver
+) -> None:
+    kept = publish()
+    hand.receive(1, 5)
+    untold = publish()
+    book()
+    settle(1, redis_url, prefix)
+    tell("retried", kept)
+    check.sample()
+    sample = LagSample.objects.get()
+    assert (sample.waiting, sample.in_flight) == (0, 1)
+    long_ago_ms = check.began_ms - 10 * SKEW_MS
+    LedgerMessage.objects.filter(topic=TOPIC).update(published_ms=long_ago_ms)
+    LagSample.objects.update(oldest_ms=long_ago_ms)
+    Subscription.objects.update(created_at=datetime.fromtimestamp(long_ago_ms / 1000 - 1, UTC))
+    waiting = publish()
+    book()
+    empty(prefix)
+    bus.admin().create_group(TOPIC, GROUP)
+    for _ in range(3):
+        check.whole()
+    assert (passed(), lost()) == ([untold], sorted([kept, waiting]))
 
 
 def test_what_somebody_took_out_of_the_store_is_lost(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -44,7 +44,11 @@ class Words:
         self.left: int | None = None
         #: The one namespace that it says it touches; empty: there may be several.
         self.within = "booking.changed"
+        #: What it says it has still to come to; ``None``: that it cannot tell.
+        self.still: dict[str, int] | None = None
         self.held_to: Pacing | None = None
+        #: The operations it was told to let go of.
+        self.let_gone: list[int] = []
         self.broken: dict[str, Exception] = {}
         self.looking: Callable[[], None] = lambda: None
         self.during: Callable[[], None] = lambda: None
@@ -70,6 +74,14 @@ class Words:
 
     def pacing(self, actor: str, spec: Mapping[str, Any]) -> Pacing | None:
         return self.held_to
+
+    def ahead(
+        self, spec: Mapping[str, Any], cursor: Mapping[str, Any], scopes: Sequence[str]
+    ) -> Mapping[str, int] | None:
+        return self.still
+
+    def let_go(self, operation_id: int) -> None:
+        self.let_gone.append(operation_id)
 
     def look(self, task: Task, limit: int) -> Do:
         self.looking()

@@ -110,6 +110,23 @@ def test_it_is_done_when_the_last_copy_is_decided(bench: Bench, make_letter: Mak
     assert AuditEntry.objects.filter(action="operation.outcome").count() == 1
 
 
+def test_of_what_nobody_told_it_is_unknown_as_soon_as_that_is_found_and_stays_so(
+    bench: Bench, make_letter: MakeLetter
+) -> None:
+    make_letter()
+    operation = bench.redrive()
+    said(copies()[0], "passed")
+    bench.watcher.tick()
+    assert counts(operation) == (1, 0, 0, 0, 1, 0, 0)
+    assert (operation.state, sentence(operation)) == ("done", "1 cannot be known")
+    detail = "the store is done with it, and nobody told what became of it"
+    assert OperationItem.objects.get().outcome_detail == detail
+    said(copies()[0], "settled")
+    bench.clock.advance(60)
+    bench.watcher.tick()
+    assert counts(operation) == (1, 0, 0, 0, 1, 0, 0)
+
+
 def test_what_waits_behind_an_open_breaker_is_said_to(
     bench: Bench, make_letter: MakeLetter, monkeypatch: pytest.MonkeyPatch
 ) -> None:

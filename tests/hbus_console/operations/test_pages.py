@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from html import unescape
+
 import pytest
 from django.db import connections
 from django.test import Client
@@ -103,6 +106,24 @@ def test_the_audit_entry_of_one_that_spans_several_namespaces_is_linked_for_who_
     assert (client.get(f"/audit/{made.audit_seq}/").status_code == 200) is read
 
 
+def test_each_figure_leads_to_what_it_counts(page: Client, operation: Operation) -> None:
+    done = {"kind": "message", "namespace": "booking.changed", "facets": {}, "at": timezone.now()}
+    for number, (result, outcome) in enumerate([("done", "dead"), ("done", "settled"), ("failed", "")]):
+        operation.items.create(key=str(number), name=f"01{outcome or result}", result=result, outcome=outcome, **done)
+    Operation.objects.update(state="done", done=2, failed=1, copies=2, died=1, settled=1)
+    for words, shown, others in (
+        ("dead letters of their own", "01dead", ("01settled", "01failed")),
+        ("left as they were", "01failed", ("01settled", "01dead")),
+    ):
+        # From the narrowed list it leads to its own all the same.
+        whole = page.get(f"/operations/{operation.pk}/?result=skipped").content.decode()
+        link = unescape(re.search(rf'<a href="(\?[^"]+)">{words}</a>', whole)[1])  # type: ignore[index]
+        listed = page.get(f"/operations/{operation.pk}/{link}").content.decode()
+        assert shown in listed
+        assert not [other for other in others if other in listed]
+    assert ">needed nothing any more</span>" in whole, "there is none"
+
+
 def test_it_says_who_held_or_cancelled_it_and_why(page: Client, operation: Operation, operator: Actor) -> None:
     path = f"/operations/{operation.pk}/"
 
@@ -125,6 +146,9 @@ def test_before_the_rest_follows_it_is_said_how_the_first_few_fared(page: Client
     assert "Of the first 5: 1 settled, 4 died again. 29 would follow now." in shown
     assert shown.count("Let the rest follow") == 3
     assert "It goes on where it was held." not in shown
+    Operation.objects.update(total=0)
+    shown = page.get(f"/operations/{operation.pk}/").content.decode()
+    assert "4 died again. All that is left, nobody knows how many, would follow now." in shown
     Operation.objects.update(done=7)
     shown = page.get(f"/operations/{operation.pk}/").content.decode()
     assert "It goes on where it was held." in shown

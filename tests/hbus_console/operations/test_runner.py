@@ -97,6 +97,19 @@ def test_one_that_somebody_cancelled_leaves_nothing_behind(
     assert pace() is None
 
 
+def test_a_kind_lets_go_of_what_has_ended_or_is_held(
+    operator: Actor, words: Words, runner: OperationRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "STEP", 1)
+    ends, held = start(operator, "a"), start(operator, "b", "c", rate_per_s=1)
+    runner.tick()
+    assert words.let_gone == [ends.pk]
+    services.pause(operator, held.pk, "lunch")
+    runner.tick()
+    runner.tick()
+    assert words.let_gone == [ends.pk, held.pk]
+
+
 def test_a_cancel_during_a_step_takes_the_step_back(operator: Actor, words: Words, runner: OperationRunner) -> None:
     operation = start(operator, "a", "b")
     words.during = lambda: services.cancel(operator, operation.pk, "stop")  # type: ignore[assignment,return-value]
@@ -167,7 +180,11 @@ def test_grants_taken_away_meanwhile_count(
     clock.advance(1)
     runner.tick()
     operation.refresh_from_db()
-    assert (operation.done, operation.failed) == (1, 1)
+    assert (operation.state, operation.done, operation.failed) == ("failed", 1, 0)
+    assert operation.last_error == (
+        "olga, who started it, may not redrive dead letters on booking.changed any more. 1 thing is left as before. "
+        "Whoever may do it there can start it again for what is left."
+    )
 
 
 def test_what_is_of_a_kind_that_is_gone_fails_and_says_why(

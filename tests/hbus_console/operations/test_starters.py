@@ -136,6 +136,46 @@ def test_what_was_held_does_not_go_on_either(
     assert (made.state, made.done) == ("failed", 0)
 
 
+def narrowed(user: User, scope: str) -> None:
+    user.grants.all().delete()
+    user.grants.create(role="operator", scope=scope)
+
+
+def test_what_is_left_where_its_starter_may_still_do_it_goes_on(
+    olga: User, words: Words, runner: OperationRunner
+) -> None:
+    words.within, words.still = "", {"booking.changed": 2}
+    made = start(actor_of(olga))
+    narrowed(olga, "booking.*")
+    runner.tick()
+    made.refresh_from_db()
+    assert (made.scopes, made.state, made.done) == (["*"], "running", 1)
+
+
+@pytest.mark.parametrize(
+    ("still", "says"),
+    [
+        ({"booking.changed": 2, "payroll.paid": 7}, "on payroll.paid any more. 9 things are left as before."),
+        ({"a.b": 1, "c.d": 1, "booking.made": 3}, "on a.b and 1 more any more. 5 things are left as before."),
+        # A kind that cannot tell where it will come to goes on nowhere.
+        (None, "redrive dead letters any more. 2 things are left as before."),
+    ],
+)
+def test_one_of_several_places_taken_away_ends_it_and_says_which(
+    olga: User, words: Words, runner: OperationRunner, clock: ManualClock, *, still: dict[str, int] | None, says: str
+) -> None:
+    words.within, words.still = "", still
+    made = start(actor_of(olga))
+    runner.tick()
+    narrowed(olga, "booking.*")
+    clock.advance(1)
+    runner.tick()
+    made.refresh_from_db()
+    assert (made.state, made.done) == ("failed", 1)
+    assert says in made.last_error
+    assert AuditEntry.objects.get(action="operation.fail").after["error"] == made.last_error
+
+
 def test_whoever_started_it_acts_with_the_grants_of_today(olga: User, words: Words, clock: ManualClock) -> None:
     made, now = start(actor_of(olga)), to_datetime(clock.now_ms())
     assert acting(made, now).grants == (ScopedRole(Role.OPERATOR, "*"),)
@@ -189,6 +229,18 @@ def test_what_nobody_can_be_asked_for_any_more_is_steered_by_who_may_do_it_every
 ) -> None:
     words.within = ""
     made = start(make_user("operator", "booking.*", "starter"))
+    Operation.objects.update(scopes=[])
+    made.refresh_from_db()
     User.objects.filter(username="starter").update(is_active=False)
     assert not services.may_steer(make_user("operator", "booking.*", "peer"), made)
     assert services.may_steer(make_user("operator", "*", "over"), made)
+
+
+def test_what_its_starter_lost_is_steered_by_who_may_do_it_where_it_was_begun(
+    words: Words, make_user: MakeUser
+) -> None:
+    words.within = ""
+    made = start(make_user("operator", "booking.*", "starter"))
+    User.objects.filter(username="starter").update(is_active=False)
+    assert not services.may_steer(make_user("operator", "booking.changed", "within"), made)
+    assert services.may_steer(make_user("operator", "booking.*", "peer"), made)

@@ -18,6 +18,7 @@ from hbus_console.ui import live, menu
 from hbus_console.ui.concern import Concern, Look
 from hbus_console.ui.finding import Hit, HitGroup, group
 from hbus_console.ui.live import LiveCells
+from tests.hbus_console.kept import kept
 from tests.hbus_console.ui.conftest import topic
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
@@ -100,6 +101,7 @@ def test_the_search_box_finds_it(page: Client) -> None:
 
 
 def test_its_cells_move_beside_those_of_others_in_one_row() -> None:
+    kept(0)
     texts = live.event(live.cells(0, ("*",)))["texts"]
     assert isinstance(texts, dict)
     assert texts["toys"] == "1"
@@ -135,6 +137,7 @@ def test_its_mistake_leaves_the_hits_of_others(page: Client) -> None:
 
 @pytest.mark.usefixtures("mistaken")
 def test_its_mistake_leaves_the_figures_of_others_moving() -> None:
+    kept(0)
     event = live.event(live.cells(0, ("*",)))
     texts = event["texts"]
     assert isinstance(texts, dict)

@@ -15,7 +15,7 @@ from hbus_console.alerts.models import Alert
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.traffic.flow import LagNow
-from hbus_console.ui.concern import Concern, Incident, at, listed, spell
+from hbus_console.ui.concern import MOST_INCIDENTS, Concern, Incident, at, listed, spell
 from hbus_console.wiring import bus
 from tests.hbus_console.overview.test_concerns import found
 from tests.hbus_console.topics.conftest import own_keys
@@ -162,3 +162,32 @@ def test_what_joins_another_line_takes_no_place_among_its_kind() -> None:
         *(f"kind {n}" for n in range(4, 8)),
         "further of that kind",
     ]
+
+
+def test_a_line_in_which_others_are_told_is_one_of_those_that_are_left() -> None:
+    """Nine of a kind, the last of which tells of an open breaker too: it is not cut off with the rest."""
+    finished: list[str] = []
+
+    def finish(lines: list[Concern]) -> list[Concern]:
+        finished.extend(each.text for each in lines)
+        return lines
+
+    here = [Incident(Subject("topic", f"t{n}"), "f") for n in range(9)]
+    kind = spell(range(9), lambda n: concern(f"kind {n}", incident=here[n]), concern("further"), finish)
+    breaker = concern("breaker", incident=Incident(here[8].subject), aside="its breaker is open")
+
+    lines = listed([*kind, breaker])
+
+    assert [each.text for each in lines] == ["kind 0", "kind 1", "kind 2", "kind 8", "further"]
+    assert "its breaker is open" in lines[3].note
+    # What costs something is read for those and no others.
+    assert finished == ["kind 0", "kind 1", "kind 2", "kind 8"]
+
+
+def test_of_very_many_in_which_others_are_told_the_rest_is_counted() -> None:
+    here = [Incident(Subject("topic", f"t{n}"), "f") for n in range(20)]
+    kind = spell(range(20), lambda n: concern(f"kind {n}", incident=here[n]), concern("further"))
+    breakers = [concern("breaker", incident=Incident(each.subject), aside="open") for each in here]
+    lines = listed([*kind, *breakers])
+    assert len(lines) == MOST_INCIDENTS + 1
+    assert "with 8 of them more is wrong" in lines[-1].note

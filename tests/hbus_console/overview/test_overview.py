@@ -10,6 +10,7 @@ from pytest_django import Settings
 from hbus_console.access.permissions import Actor
 from hbus_console.accounts.models import User
 from hbus_console.deadletters.counting import by_topic, where
+from hbus_console.evidence.freshness import Freshness
 from hbus_console.messages.models import FlowSample, LagSample
 from hbus_console.overview import examples
 from hbus_console.overview.examples import Example
@@ -17,9 +18,15 @@ from hbus_console.overview.templatetags import overview
 from hbus_console.traffic import standing
 from hbus_console.traffic.standing import failing, oldest, share
 from tests.hbus_console.accounts.conftest import MakeUser
+from tests.hbus_console.kept import kept
 from tests.hbus_console.ui.conftest import dead_letters, subscription, topic
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
+
+
+@pytest.fixture(autouse=True)
+def keeper(now_ms: int) -> None:
+    kept(now_ms)
 
 
 def flowing(now_ms: int, name: str, group: str = "", buckets: int = 30, **counts: int) -> None:
@@ -113,7 +120,7 @@ def test_fifty_topics_stay_few_queries_and_a_small_page(
     assert len(response.content) < 62_000
     html = response.content.decode()
     assert html.count('<th scope="row">') == 50
-    assert ">60</a> · sorted by trouble" in html
+    assert ">60 topics</a> · sorted by trouble" in html
 
 
 def test_rates_are_served_again_for_a_moment_and_decisions_never(now_ms: int, settings: Settings) -> None:
@@ -186,8 +193,9 @@ def test_a_share_is_all_or_nothing_only_where_it_is(part: float, text: str) -> N
 
 def test_notes_of_figures_that_are_zero_say_so() -> None:
     assert oldest(None, 5) == "nothing waits"
-    assert where({}) == "none waits for a decision"
-    assert where({"a": 37, "b": 4}) == "37 on a"
+    known = Freshness.at(5, 5)
+    assert where({}, known) == "none waits for a decision"
+    assert where({"a": 37, "b": 4}, known) == "37 on a"
 
 
 def test_starting_an_example_is_audited_and_needs_an_admin(

@@ -234,6 +234,13 @@ def _refusal(call: Caller, mode: tuple[str, str], event: dict[str, Any]) -> dict
 
 
 @pytest.mark.parametrize("mode", [BY_ONE, IN_A_BATCH], ids=["structured", "batch"])
+def test_a_cloudevent_without_its_version_is_refused(program: Callable[..., Caller], mode: tuple[str, str]) -> None:
+    event = {name: value for name, value in EVENT.items() if name != "specversion"}
+    assert _refusal(program(), mode, event)["field"] == "specversion"
+    assert stored() == []
+
+
+@pytest.mark.parametrize("mode", [BY_ONE, IN_A_BATCH], ids=["structured", "batch"])
 def test_every_member_of_a_cloudevent_is_kept(program: Callable[..., Caller], mode: tuple[str, str]) -> None:
     path, content_type = mode
     answer = program()("post", path, MEMBERS if mode is BY_ONE else [MEMBERS], content_type=content_type)

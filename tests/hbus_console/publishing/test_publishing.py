@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -14,10 +15,12 @@ from engine.bus.errors import OwnerlessTopic, PublishFailed, PublishRefused, Pub
 from engine.bus.message import decode
 from engine.bus.options import PublishOptions
 from engine.bus.receipts import Receipt, ReceiptStatus
-from engine.bus.transport import Outcome, Priority, Status
+from engine.bus.transport import Outcome, Outgoing, Priority, Status
 from hbus_console.access.acts import Role
+from hbus_console.access.context import RequestContext, bound
 from hbus_console.access.permissions import SYSTEM, Forbidden
 from hbus_console.audit.models import AuditEntry
+from hbus_console.audit.telling import tell, tell_all
 from hbus_console.publishing import services as publishing
 from hbus_console.schemas import services as schemas
 from hbus_console.topics import services as topics
@@ -67,6 +70,31 @@ def test_what_the_store_then_refuses_is_told_too(
     with pytest.raises(PublishFailed):
         publishing.publish_by_hand(OPERATOR, topic.name, {})
     assert told() == ["message.publish", "message.publish.failed"]
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "unknown"),
+    [
+        (Status.FAILED, "could not publish", False),
+        (Status.UNKNOWN, "does not know whether it published", True),
+        (Status.OK, "published", False),
+    ],
+)
+def test_the_entry_of_an_attempt_is_told_with_what_became_of_it(
+    topic: Topic, monkeypatch: pytest.MonkeyPatch, *, status: Status, said: str, unknown: bool
+) -> None:
+    """Found by a stranger: who looked for publishes alone read of one that nobody had stored."""
+
+    def answer(topic: str, batch: Sequence[Outgoing]) -> list[Outcome]:
+        return [Outcome(status, one.message_id, error="full") for one in batch]
+
+    monkeypatch.setattr(bus.transport(), "publish", answer)
+    with bound(RequestContext("req-1", "order-7")), suppress(PublishFailed, PublishUnknown):
+        publishing.publish_by_hand(OPERATOR, topic.name, {})
+    entry = AuditEntry.objects.get(action="message.publish")
+    for shown in (tell(entry), tell_all([entry])[0]):
+        assert (shown.did, shown.unknown) == (said, unknown)
+        assert (shown.tone == "warn") is (status is not Status.OK)
 
 
 @pytest.mark.parametrize(("key", "remedy"), [("", "Look for it by this id first"), ("k", "the same idempotency key")])

@@ -17,7 +17,7 @@ from engine.core.errors import ConfigurationError
 from engine.core.fact_kinds import FactCatalog
 from hbus_console.access.acts import Act, Role
 from hbus_console.alerts import kinds as alert_kinds
-from hbus_console.audit import words
+from hbus_console.audit import sides, words
 from hbus_console.evidence import booking
 from hbus_console.evidence import kinds as fact_kinds
 from hbus_console.keeper import duties
@@ -90,6 +90,10 @@ AGAIN: dict[str, tuple[Feature, str]] = {
         Feature("cron", audit_words={"topic.pause": "x"}),
         "topics and cron both bring words for the audited act 'topic.pause'",
     ),
+    "audit_sides": (
+        Feature("cron", audit_sides={"dead_letter.edit": "x"}),
+        "deadletters and cron both bring what is shown of the audited act 'dead_letter.edit'",
+    ),
     "duties": (
         Feature("cron", duties=(f"{__name__}:breaker",)),
         "consumers and cron both bring a duty 'breaker-gauge'",
@@ -116,6 +120,7 @@ COLLECTORS: dict[str, tuple[object, Callable[[], object]]] = {
     "shortcut": (menu, menu.entries.__wrapped__),
     "owned": (owned, owned.kinds),
     "audit_words": (words, words._declared.__wrapped__),
+    "audit_sides": (sides, sides._declared.__wrapped__),
     "duties": (duties, duties.all_duties),
     "alerts": (alert_kinds, alert_kinds.kinds.__wrapped__),
     "facts": (fact_kinds, fact_kinds.kinds.__wrapped__),

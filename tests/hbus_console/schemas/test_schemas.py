@@ -85,6 +85,15 @@ def test_a_bad_schema_is_refused_at_its_field(body: Any, said: str) -> None:
     assert refused.value.remedy
 
 
+@pytest.mark.parametrize("pattern", ["^(?=a)b", "(?<!x)a", r"(a)\1"])
+def test_a_pattern_that_would_have_to_go_back_is_refused_for_that(pattern: str) -> None:
+    for body in ({"pattern": pattern}, {"patternProperties": {pattern: {}}}):
+        with pytest.raises(BadInput) as refused:
+            check_schema(body)
+        assert "lookaround" in refused.value.remedy
+        assert "not supported here" in refused.value.remedy
+
+
 def test_a_schema_too_deep_is_refused() -> None:
     body: dict[str, Any] = {}
     for _ in range(MAX_DEPTH):

@@ -13,6 +13,7 @@ from hbus_console.api.models import IdempotencyRecord
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics.models import Topic
 from hbus_console.wiring import bus
+from tests.hbus_console.ui.conftest import dead_letters
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
 
@@ -25,6 +26,12 @@ NEW = {"group": "billing", "owner": "Reservations"}
 @pytest.fixture
 def call(calling: Callable[..., Caller], topic: Topic) -> Caller:
     return calling()
+
+
+def test_its_dead_letters_count_where_the_store_has_none_any_more(call: Caller, committed: Callable[..., None]) -> None:
+    committed(lambda: call("POST", PATH, NEW))
+    dead_letters(3, "booking.created", "billing")
+    assert call("GET", ONE).json()["lag"]["dead"] == 3
 
 
 def test_a_subscriptions_whole_life(call: Caller, committed: Callable[..., None]) -> None:

@@ -10,7 +10,7 @@ from engine.bus import handlers
 from hbus_console.access.permissions import SYSTEM, Forbidden
 from hbus_console.subscriptions import services
 from hbus_console.subscriptions.models import Subscription
-from hbus_console.topics.models import Topic
+from hbus_console.topics.models import StoreRemoval, Topic
 from hbus_console.wiring import bus
 from tests.hbus_console.topics.conftest import EDITOR, OPERATOR
 
@@ -82,6 +82,16 @@ def test_a_handler_for_a_topic_that_is_not_there_waits(db: None) -> None:
     declare()
     assert services.sync_registrations().waiting == ["booking.created/billing"]
     assert not Subscription.objects.exists()
+
+
+def test_a_handler_waits_while_a_deleted_subscription_of_its_name_is_in_the_store(topic: Topic) -> None:
+    """Its removal would take the new one's group with it."""
+    declare()
+    removal = StoreRemoval.objects.create(topic=topic.name, group="billing", transport="redis_stream")
+    assert services.sync_registrations().leaving == ["booking.created/billing"]
+    assert not Subscription.objects.exists()
+    removal.delete()
+    assert services.sync_registrations().created == ["booking.created/billing"]
 
 
 def test_a_handler_gone_from_the_code_leaves_its_subscription_to_a_person(topic: Topic) -> None:

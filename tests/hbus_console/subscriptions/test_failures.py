@@ -17,6 +17,7 @@ from hbus_console.topics.models import Topic
 from hbus_console.traffic.flow import BUCKET_MS
 from hbus_console.traffic.standing import failing
 from hbus_console.ui.formats import clock
+from tests.hbus_console.kept import kept
 from tests.hbus_console.topics.conftest import EDITOR
 
 pytestmark = [pytest.mark.django_db(databases=["default", "ledger"]), pytest.mark.usefixtures("own_keys", "team")]
@@ -89,6 +90,7 @@ def test_list_and_page_tell_which_share_of_the_attempts_failed(
     topic: Topic, committed: Callable[..., None], signed_in: Callable[..., Client]
 ) -> None:
     committed(lambda: services.create_subscription(EDITOR, SubscriptionDraft(*ONE, "Reservations")))
+    kept(time.time_ns() // 1_000_000)
     bucket_ms = time.time_ns() // 1_000_000 - 60_000
     counts = {"settled": 600, "retried": 300, "dead": 100}
     FlowSample.objects.create(topic=ONE[0], subscription=ONE[1], bucket_ms=bucket_ms - bucket_ms % BUCKET_MS, **counts)

@@ -8,10 +8,12 @@ import pytest
 from django.test import Client
 
 from engine.bus.breaker_board import Pauses
+from engine.core.clock import SystemClock
 from hbus_console.messages.models import LagSample
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics.models import Topic
 from hbus_console.wiring import bus
+from tests.hbus_console.kept import kept
 from tests.hbus_console.subscriptions.test_draining import ONE, stamp
 from tests.hbus_console.ui.conftest import dead_letters
 
@@ -32,9 +34,11 @@ def lead(topic: Topic, signed_in: Callable[..., Client], prefix: str) -> Callabl
 
 
 def sampled(parked: int = 0) -> None:
+    now_ms = SystemClock().now_ms()
+    kept(now_ms)
     LagSample.objects.all().delete()
     LagSample.objects.create(
-        at_ms=1, topic=ONE[0], subscription=ONE[1], waiting=0, in_flight=0, retrying=0, parked=parked, oldest_ms=None
+        at_ms=now_ms, topic=ONE[0], subscription=ONE[1], waiting=0, in_flight=0, retrying=0, parked=parked
     )
 
 

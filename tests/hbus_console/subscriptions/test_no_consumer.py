@@ -7,10 +7,12 @@ from collections.abc import Callable
 import pytest
 from django.test import Client
 
+from engine.core.clock import SystemClock
 from hbus_console.messages.models import LagSample
 from hbus_console.subscriptions import standing
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics.models import Topic
+from tests.hbus_console.kept import kept
 from tests.hbus_console.subscriptions.test_draining import stamp
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
@@ -21,8 +23,10 @@ PAGES = ("/subscriptions/", "/topics/booking.created/", "/subscriptions/booking.
 @pytest.fixture
 def page(topic: Topic, signed_in: Callable[..., Client]) -> Callable[[str], str]:
     Subscription.objects.create(topic=topic, group="billing", handler_name="hotel.bill")
+    now_ms = SystemClock().now_ms()
+    kept(now_ms)
     LagSample.objects.create(
-        at_ms=1, topic=topic.name, subscription="billing", waiting=0, in_flight=0, retrying=0, oldest_ms=None
+        at_ms=now_ms, topic=topic.name, subscription="billing", waiting=0, in_flight=0, retrying=0, oldest_ms=None
     )
     client = signed_in()
     return lambda path: " ".join(client.get(path).content.decode().split())

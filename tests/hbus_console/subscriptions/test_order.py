@@ -35,6 +35,7 @@ from hbus_console.topics.services import TopicDraft
 from hbus_console.wiring import bus, fact_log
 from tests.engine.bus.kit import until
 from tests.hbus_console.topics.conftest import EDITOR, OPERATOR, VIEWER
+from tests.plans import plans
 
 pytestmark = [pytest.mark.django_db(databases=["default", "ledger"]), pytest.mark.usefixtures("own_keys", "team")]
 
@@ -424,3 +425,12 @@ def test_a_key_whose_record_nobody_can_read_is_shown_and_decided_about(
     form = {"key": waiting.handle, "head": "skip", "reason": "nobody can read it"}
     assert client.post(reverse("subscriptions:unpark", args=ONE), form).status_code in (200, 302)
     assert order_page.parked_keys(Subscription.objects.get(group=ONE[1])) == []
+
+
+@pytest.mark.sqlite
+def test_keys_that_wait_are_found_by_the_index_of_failures(billing: Subscription) -> None:
+    """Found by a stranger at four million events: the kind came as a parameter, and the whole table was read."""
+    with plans("ledger") as seen:
+        order_page._blocked(billing, SystemClock().now_ms())
+    assert all("ledger_event" in plan and "SCAN" not in plan for plan in seen.of("ledger_ledgerevent"))
+    assert "USING INDEX ledger_event_" in seen.of("ledger_ledgerevent")[0]

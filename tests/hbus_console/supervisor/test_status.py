@@ -16,7 +16,7 @@ from django.core.management import call_command
 from engine.core.clock import ManualClock, SystemClock
 from hbus_console.nodes.stamps import Node
 from hbus_console.supervisor import state
-from hbus_console.supervisor.status import collect, without_the_dead
+from hbus_console.supervisor.status import being_started, collect, without_the_dead
 
 FIVE_MINUTES_MS = 300_000
 
@@ -44,6 +44,21 @@ def test_the_table_says_how_long_ago_it_was(tmp_path: Path, settings: Any) -> No
     with pytest.raises(SystemExit):
         call_command("status", stdout=out)
     assert "does not answer (5 m 0" in out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("word", "comes"),
+    [(state.WAITING, True), (state.STARTING, True), (state.BACKING_OFF, True), (state.READY, False),
+     (state.NOT_READY, False), (state.STOPPED, False)],
+)  # fmt: skip
+def test_a_role_on_its_way_up_need_not_be_started_by_hand(tmp_path: Path, word: str, comes: bool) -> None:
+    assert not being_started(tmp_path, "web")
+    stood(tmp_path, 0, state=word)
+    assert not being_started(tmp_path, "web"), "no supervisor runs"
+    held = state.hold(tmp_path)
+    assert held is not None
+    with held:
+        assert (being_started(tmp_path, "web"), being_started(tmp_path, "cron")) == (comes, False)
 
 
 def stamp(pid: int, started_ms: int, *, host: str = "", role: str = "web", silent: bool = False) -> Node:

@@ -8,6 +8,7 @@ import pytest
 from django.test import Client
 
 from engine.bus.breaker_board import Pauses
+from engine.core.clock import SystemClock
 from hbus_console.messages.models import LagSample
 from hbus_console.nodes.stamps import Node
 from hbus_console.subscriptions import services, standing
@@ -15,6 +16,7 @@ from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services import SubscriptionDraft
 from hbus_console.topics.models import Topic
 from hbus_console.wiring import bus
+from tests.hbus_console.kept import kept
 from tests.hbus_console.topics.conftest import EDITOR, OPERATOR
 
 pytestmark = [pytest.mark.django_db(databases=["default", "ledger"]), pytest.mark.usefixtures("own_keys", "team")]
@@ -24,10 +26,12 @@ ONE = ("booking.created", "billing")
 
 @pytest.fixture(autouse=True)
 def billing(topic: Topic, committed: Callable[..., None]) -> None:
+    now_ms = SystemClock().now_ms()
+    kept(now_ms)
     committed(lambda: services.create_subscription(EDITOR, SubscriptionDraft(*ONE, "Reservations")))
     Subscription.objects.update(handler_name="hotel.handlers:bill")
     LagSample.objects.create(
-        at_ms=1, topic=ONE[0], subscription=ONE[1], waiting=0, in_flight=0, retrying=0, oldest_ms=None
+        at_ms=now_ms, topic=ONE[0], subscription=ONE[1], waiting=0, in_flight=0, retrying=0, oldest_ms=None
     )
 
 

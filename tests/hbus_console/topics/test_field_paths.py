@@ -8,20 +8,22 @@ import pytest
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
+from engine.bus.filters.naming import written
 from hbus_console.messages.browsing import Condition
 from hbus_console.topics.field_paths import FieldPath
 from hbus_console.topics.masking import check_fields, mask
 from hbus_console.topics.payloads import MaskingRules, may_search
 
-#: Few names, some of them digits, so that paths and payloads meet often.
-_NAMES = st.sampled_from(["a", "b", "0", "1"])
+#: Few names, some of them digits, and some of characters that paths give a meaning, so that both meet often.
+_NAMES = st.sampled_from(["a", "b", "0", "1", "a.b", "a b", 'a"[0]', ""])
+_WRITTEN = _NAMES.map(written)
 _VALUES = st.sampled_from(["x", "y", "xy", 0, 1, None, True])
 _PAYLOADS = st.recursive(
     _VALUES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_NAMES, inner, max_size=3), max_leaves=8
 )
-_MASKED = st.lists(st.tuples(_NAMES, st.sampled_from(["", "[]"])).map("".join), min_size=1, max_size=3).map(".".join)
+_MASKED = st.lists(st.tuples(_WRITTEN, st.sampled_from(["", "[]"])).map("".join), min_size=1, max_size=3).map(".".join)
 _ASKED = st.lists(
-    st.tuples(_NAMES, st.sampled_from(["", "", "[]", "[0]", "[1]", "[0][1]"])).map("".join), min_size=1, max_size=4
+    st.tuples(_WRITTEN, st.sampled_from(["", "", "[]", "[0]", "[1]", "[0][1]"])).map("".join), min_size=1, max_size=4
 ).map(".".join)
 
 
@@ -67,8 +69,20 @@ def test_no_search_tells_payloads_apart_that_differ_in_masked_values_only(
         ("d[0][1]", [4]),
         ("e.0", ["named by a digit"]),
         ("e[0]", []),
+        ('f."first name"', ["blank"]),
+        ("f.'first name'", ["blank"]),
+        ('f."a.b[0]"', ["dots"]),
+        ('f."straße"', ["sharp"]),
+        ('f."stra\\u00dfe"', ["sharp"]),
+        ('f."say \\"x\\""', ["quotes"]),
+        ("f.'it\\'s'[1]", [2]),
+        ('f."*"', ["star"]),
+        ('f.""', ["none"]),
+        ("f.a.b", []),
     ],
 )
 def test_what_a_path_reaches(path: str, found: list[Any]) -> None:
-    payload = {"a": [1, 2], "b": [{"c": "x"}, {"c": "y"}], "d": [[3, 4], [5]], "e": {"0": "named by a digit"}}
+    odd = {"first name": "blank", "a.b[0]": "dots", "straße": "sharp", 'say "x"': "quotes", "it's": [1, 2], "*": "star",
+           "": "none"}  # fmt: skip
+    payload = {"a": [1, 2], "b": [{"c": "x"}, {"c": "y"}], "d": [[3, 4], [5]], "e": {"0": "named by a digit"}, "f": odd}
     assert list(FieldPath.parse(path).values(payload)) == found

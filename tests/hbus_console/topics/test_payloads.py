@@ -54,3 +54,19 @@ def test_json_without_the_fields_that_tell_what_to_hide_is_hidden_whole(rules: M
 )
 def test_fields_are_told_apart_where_there_are_any(rules: MaskingRules, payload: Any, value: Any) -> None:
     assert shown(message(payload), rules).value == value
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"guest": {"name": "Ann"}, "room": 1}, {"guest": {"name": "Alexandra"}, "room": 1}),
+        ("yes", "no"),
+        ({"guest": True}, {"guest": False}),
+    ],
+)
+def test_the_size_does_not_tell_apart_what_is_hidden(one: Any, other: Any) -> None:
+    rules = MaskingRules(("guest",), "personal", opaque_hidden=True)
+    assert shown(message(one), rules) == shown(message(other), rules)
+    assert shown(message(one), rules).size is None
+    assert shown(message({"room": 1}), rules).size == len('{"room":1}')
+    assert shown(message(one), rules, revealed=("*",)).size is not None

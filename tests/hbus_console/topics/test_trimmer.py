@@ -6,9 +6,16 @@ from engine.bus.conformance.running import FactRecorder
 from engine.bus.transport import TrimReport
 from engine.core.clock import ManualClock
 from engine.core.errors import Unavailable
+from hbus_console.access.permissions import Actor
+from hbus_console.evidence.booking import Booking
+from hbus_console.evidence.concerns import concerns
 from hbus_console.topics.models import Topic
 from hbus_console.topics.trimmer import StreamRetention
+from hbus_console.ui.concern import Look
+from tests.hbus_console.accounts.conftest import admin, admin_actor, make_user
 from tests.hbus_console.messages.fakes import ScriptedAdmin
+
+__all__ = ["admin", "admin_actor", "make_user"]
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
 
@@ -80,3 +87,64 @@ def test_one_topic_out_of_reach_does_not_keep_the_others_from_it(world: World) -
     with pytest.raises(Unavailable, match="a"):
         world.duty.tick()
     assert world.facts.kinds() == ["trimmed"]
+
+
+HELD = TrimReport(removed=0, held=("slow",), held_back=300)
+
+
+def book(world: World) -> None:
+    """What the duty told, as the collector books it."""
+    rows = Booking()
+    rows.add([fact.batch() for fact in world.facts.seen])
+    rows.write()
+    world.facts.seen.clear()
+
+
+def told(actor: Actor, now_ms: int) -> list[str]:
+    return [each.text for each in concerns(Look(actor, now_ms))]
+
+
+def test_what_retention_waits_for_needs_nobody_any_more_once_it_is_settled(world: World, admin_actor: Actor) -> None:
+    now_ms = world.clock.now_ms()
+    world.admin.trims["a"] = HELD
+    world.duty.tick()
+    book(world)
+    assert told(admin_actor, now_ms) == ["Retention of a waits for slow"]
+    world.admin.trims["a"] = TrimReport(removed=0)
+    for _ in range(2):
+        world.duty.tick()
+    assert world.facts.kinds() == ["retention_free"], "told once"
+    book(world)
+    assert told(admin_actor, now_ms) == []
+    world.admin.trims["a"] = HELD
+    world.duty.tick()
+    book(world)
+    assert told(admin_actor, now_ms) == ["Retention of a waits for slow"], "it waits again"
+
+
+def test_a_keeper_that_begins_ends_what_the_one_before_it_told(world: World, admin_actor: Actor) -> None:
+    now_ms = world.clock.now_ms()
+    for name in ("b", "away"):
+        Topic.objects.create(name=name)
+    for name in ("a", "b", "away"):
+        world.admin.trims[name] = HELD
+    world.duty.tick()
+    book(world)
+    Topic.objects.filter(name="b").delete()
+    world.admin.trims["a"] = TrimReport(removed=0, held=("other",), held_back=1)
+    world.admin.trims["away"] = Unavailable("Connection refused.")
+    world.duty = StreamRetention(lambda _: world.admin, world.facts, clock=world.clock)  # type: ignore[arg-type,return-value]
+    with pytest.raises(Unavailable, match="away"):
+        world.duty.tick()
+    book(world)
+    assert sorted(told(admin_actor, now_ms)) == ["Retention of a waits for other", "Retention of away waits for slow"]
+
+
+def test_who_no_longer_holds_it_back_is_not_named_any_more(world: World, admin_actor: Actor) -> None:
+    now_ms = world.clock.now_ms()
+    for held in (("slow",), ("slow", "slower"), ("slower",)):
+        world.admin.trims["a"] = TrimReport(removed=0, held=held, held_back=3)
+        world.duty.tick()
+    assert world.facts.kinds() == ["retention_held", "retention_held", "retention_free", "retention_held"]
+    book(world)
+    assert told(admin_actor, now_ms) == ["Retention of a waits for slower"]

@@ -11,17 +11,20 @@ from django.db.models import F
 from engine.bus.facts import Fact, batches
 from engine.core.clock import ManualClock
 from hbus_console.evidence.booking import Booking
+from hbus_console.evidence.freshness import Freshness
 from hbus_console.messages.models import FlowRollup, FlowSample, LagSample
 from hbus_console.messages.retention import LedgerRetention
 from hbus_console.topics.models import Topic
 from hbus_console.traffic import flow, live
 from tests.costs import database_work
+from tests.hbus_console.kept import kept
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
 
 NOW = 1_790_000_005_000
 BUCKET = flow.BUCKET_MS
 LAST = NOW - NOW % BUCKET - BUCKET
+BOOKED = Freshness.at(NOW, NOW)
 
 
 @pytest.fixture(autouse=True)
@@ -61,7 +64,7 @@ def test_rates_are_a_mean_of_the_last_complete_buckets_in_which_the_newest_weigh
     sample("booking.created", bucket_ms=LAST + BUCKET, published=9_999)
     sample("booking.created", bucket_ms=LAST - 10 * BUCKET, published=9_999)
 
-    now = flow.rates(NOW, ["*"])
+    now = flow.rates(NOW, ["*"], BOOKED)
 
     assert now.total.published == (3 * 120 + 2 * 60 + 240) / 6 / 10
     assert now.topics["booking.created"].settled == 2.0
@@ -72,8 +75,8 @@ def test_rates_are_a_mean_of_the_last_complete_buckets_in_which_the_newest_weigh
 
 
 def test_without_settlements_there_is_no_share_and_no_duration() -> None:
-    assert flow.rates(NOW, ["*"]).total.first_attempt is None
-    assert flow.rates(NOW, ["*"]).total.handler_us is None
+    assert flow.rates(NOW, ["*"], BOOKED).total.first_attempt is None
+    assert flow.rates(NOW, ["*"], BOOKED).total.handler_us is None
 
 
 @pytest.mark.parametrize(
@@ -98,12 +101,12 @@ def test_scopes_hide_other_topics() -> None:
         sample(topic, published=30)
         lag(topic, "g", NOW, 1)
 
-    assert set(flow.rates(NOW, ["booking.*"]).topics) == {"booking", "booking.created"}
-    assert set(flow.rates(NOW, ["stay.completed"]).topics) == {"stay.completed"}
-    assert flow.rates(NOW, []).topics == {}
-    assert set(flow.latest_lag(["booking.*"])) == {("booking", "g"), ("booking.created", "g")}
+    assert set(flow.rates(NOW, ["booking.*"], BOOKED).topics) == {"booking", "booking.created"}
+    assert set(flow.rates(NOW, ["stay.completed"], BOOKED).topics) == {"stay.completed"}
+    assert flow.rates(NOW, [], BOOKED).topics == {}
+    assert set(flow.latest_lag(["booking.*"], NOW)) == {("booking", "g"), ("booking.created", "g")}
     assert sum(flow.series(NOW - 60_000, NOW, ["stay.*"]).published) == 3.0
-    assert flow.latest_lag(["booking.deleted"]) == {}
+    assert flow.latest_lag(["booking.deleted"], NOW) == {}
 
 
 def test_a_series_fills_quiet_slots_and_names_its_peak() -> None:
@@ -208,10 +211,10 @@ def test_of_what_could_not_be_read_in_the_last_tick_the_reading_before_counts() 
     lag("a", "away", NOW - 5_000, 7)
     lag("b", "away", NOW - 10_000, 6)
 
-    found = flow.latest_lag(["*"])
+    found = flow.latest_lag(["*"], NOW)
 
     assert {key: line.waiting for key, line in found.items()} == {("a", "g"): 4, ("a", "away"): 7, ("b", "away"): 6}
-    assert set(flow.latest_lag(["b"])) == {("b", "away")}
+    assert set(flow.latest_lag(["b"], NOW)) == {("b", "away")}
 
 
 def test_the_latest_lag_is_the_newest_reading_of_each_and_forgets_what_is_gone() -> None:
@@ -220,7 +223,7 @@ def test_the_latest_lag_is_the_newest_reading_of_each_and_forgets_what_is_gone()
     lag("a", "blind", NOW, None)
     lag("a", "deleted", NOW - flow.LAG_MEMORY_MS - 1, 4)
 
-    found = flow.latest_lag(["*"])
+    found = flow.latest_lag(["*"], NOW)
 
     assert set(found) == {("a", "g"), ("a", "blind")}
     assert found["a", "g"].unsettled == 7
@@ -255,7 +258,7 @@ def test_a_day_of_twenty_subscriptions_is_charted_fast() -> None:
     a_day_before()
     assert FlowSample.objects.count() == 86_400
     with database_work("ledger") as now:
-        flow.rates(NOW, ["*"])
+        flow.rates(NOW, ["*"], BOOKED)
     with database_work("ledger") as chart:
         flow.series(NOW - 3 * 3_600_000, NOW, ["*"])
     # An eighth of the table, with some 40 instructions a row; for what flows now, next to nothing.
@@ -301,7 +304,9 @@ def test_the_live_rate_of_a_topic_that_nobody_reads_falls_back_to_nothing() -> N
     Topic.objects.create(name="stay.unread")
     Topic.objects.create(name="pay.unread")
     sample("stay.unread", published=75)
+    kept(NOW)
     moving = live.cells(NOW, ("stay.*",)).rows
+    kept(NOW + 20 * BUCKET)
     still = live.cells(NOW + 20 * BUCKET, ("stay.*",)).rows
     assert moving["topic/stay.unread"]["rate"] != "0"
     assert still["topic/stay.unread"] == {"rate": "0", "unsettled": "0"}

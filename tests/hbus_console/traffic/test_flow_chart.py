@@ -13,6 +13,7 @@ from hbus_console.access.permissions import Actor
 from hbus_console.accounts.models import User
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.services import record
+from hbus_console.evidence.freshness import Freshness
 from hbus_console.messages.models import FlowSample
 from hbus_console.traffic import flow, flow_chart
 from hbus_console.traffic.history import complete_slots
@@ -20,6 +21,7 @@ from hbus_console.ui.formats import epoch_ms
 from hbus_console.ui.timerange import TimeRange
 from tests.costs import database_work
 from tests.hbus_console.accounts.conftest import MakeUser
+from tests.hbus_console.kept import kept
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
 
@@ -84,6 +86,7 @@ def test_a_malformed_question_is_refused(page: Client, query: str) -> None:
 
 
 def test_figures_are_of_the_chosen_time(page: Client, now_ms: int) -> None:
+    kept(now_ms)
     old = now_ms - now_ms % 10_000 - 2 * 3_600_000
     FlowSample.objects.create(bucket_ms=old, topic="a", published=50)
     assert not any(chart(page)["series"][0]["values"])  # type: ignore[index]
@@ -92,9 +95,17 @@ def test_figures_are_of_the_chosen_time(page: Client, now_ms: int) -> None:
 
 def test_a_slot_that_still_fills_is_left_out() -> None:
     series = flow.Series(step_s=10, t=[100, 110, 120], published=[], settled=[])
-    assert complete_slots(series, 130_000 + 3_000) == 3
-    assert complete_slots(series, 130_000 + 2_999) == 2
-    assert complete_slots(series, 121_000) == 1
+    booked = Freshness.at(130_000, 130_000)
+    assert complete_slots(series, 130_000 + 3_000, booked) == 3
+    assert complete_slots(series, 130_000 + 2_999, booked) == 2
+    assert complete_slots(series, 121_000, booked) == 1
+
+
+def test_what_is_not_booked_is_no_fall_to_nothing() -> None:
+    series = flow.Series(step_s=10, t=[100, 110, 120, 130], published=[], settled=[])
+    stopped = Freshness.at(120_000 + 3_000, 200_000)
+    assert complete_slots(series, 200_000, stopped) == 2
+    assert complete_slots(series, 200_000, Freshness()) == 1
 
 
 def test_marks_of_a_long_span_cost_what_is_marked_and_not_what_was_done(admin_actor: Actor) -> None:

@@ -20,6 +20,7 @@ from hbus_console.accounts.models import Grant, User
 from hbus_console.alerts import live as alerts
 from hbus_console.cluster import probes
 from hbus_console.deadletters import live as deadletters
+from hbus_console.evidence.freshness import STALE_MS, Freshness
 from hbus_console.traffic import live as traffic
 from hbus_console.traffic.flow import FlowNow, LagNow, Rates
 from hbus_console.traffic.sampler import LagSampler
@@ -40,8 +41,10 @@ async def yes() -> bool:
 def stand(published: float = 0.0, now_ms: int = NOW) -> list[LiveCells]:
     rates = Rates(published=published, settled=9.96, handler_us=5_720)
     lag = {("booking.changed", "billing"): LagNow("booking.changed", "billing", NOW - 1000, 200, 3, 1, NOW - 1_400)}
-    flowing = Standing(FlowNow(rates, {"booking.changed": rates}, {}), lag)
-    return [traffic.told(flowing, now_ms), deadletters.told({("booking.changed", "billing"): (37, 9)}), alerts.told(0)]
+    booked = Freshness.at(NOW, now_ms)
+    flowing = Standing(FlowNow(rates, {"booking.changed": rates}, {}), lag, booked=booked, dead=booked)
+    letters = deadletters.told({("booking.changed", "billing"): (37, 9)}, booked)
+    return [traffic.told(flowing, now_ms), letters, alerts.told(0)]
 
 
 class Look:
@@ -87,8 +90,8 @@ def test_an_event_carries_what_the_server_would_have_rendered() -> None:
 def test_old_evidence_is_called_old() -> None:
     assert event(stand())["stale"] == ""
     # A keeper that froze is told well before anybody could take it for slow.
-    assert 3_000 * LagSampler.interval_s == traffic.STALE_MS
-    assert "no keeper is sampling" in str(event(stand(now_ms=NOW + traffic.STALE_MS))["stale"])
+    assert 3_000 * LagSampler.interval_s == STALE_MS
+    assert "no keeper is sampling" in str(event(stand(now_ms=NOW + STALE_MS))["stale"])
 
 
 def test_figures_are_old_from_the_moment_on_that_nobody_can_ask_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,11 +103,12 @@ def test_figures_are_old_from_the_moment_on_that_nobody_can_ask_the_store(monkey
 
 def test_a_row_that_one_feature_tells_of_has_a_text_in_the_columns_of_all() -> None:
     lag = {("stay.completed", "loyalty"): LagNow("stay.completed", "loyalty", NOW - 1000, 4, 0, 0, NOW - 1_400)}
-    flowing = Standing(FlowNow(Rates(), {}, {}), lag)
+    booked = Freshness.at(NOW, NOW)
+    flowing = Standing(FlowNow(Rates(), {}, {}), lag, booked=booked, dead=booked)
     texts = event(
         [
             traffic.told(flowing, NOW),
-            deadletters.told({("booking.changed", "billing"): (2, 9), ("gone", "billing"): (1, 3)}),
+            deadletters.told({("booking.changed", "billing"): (2, 9), ("gone", "billing"): (1, 3)}, booked),
         ]
     )["texts"]
     assert isinstance(texts, dict)

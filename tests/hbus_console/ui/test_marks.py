@@ -26,6 +26,7 @@ from hbus_console.teams.services import change_team
 from hbus_console.ui import live
 from hbus_console.ui.changes import Changes, merged
 from hbus_console.wiring import store
+from tests.hbus_console.kept import kept
 from tests.hbus_console.overview.test_overview import flowing, waiting
 from tests.hbus_console.ui.conftest import dead_letters, subscription, topic
 
@@ -48,6 +49,7 @@ def changed(now_ms: int) -> Changed:
         told = Changes()
 
         def look(number: int, at_ms: int) -> None:
+            kept(at_ms)
             told.note(number, scopes, merged(part.marks for part in live.cells(at_ms, scopes)))
 
         look(1, now_ms)

@@ -50,35 +50,36 @@ def test_what_the_features_bring_stands_in_the_order_of_sections_and_places() ->
         "Bus": ["overview", "topics", "subscriptions", "messages", "dead-letters"],
         "Time": ["jobs", "runs"],
         "Limits": ["quotas"],
+        "Data": ["archive", "audits"],
         "Governance": ["audit", "operations", "alerts", "access"],
         "System": ["cluster"],
     }
-    assert len({entry.shortcut for _, group in menu.entries() for entry in group}) == 13
+    assert len({entry.shortcut for _, group in menu.entries() for entry in group}) == 15
 
 
 @pytest.fixture
-def pipelines(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def delays(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Another engine's feature, installed after ours."""
-    entry = MenuEntry("pipelines", "Pipelines", "outline/bulb", "cluster:overview", "k", "Data", 10)
-    toy = Feature("pipelines", menu=(entry,), search=("nobody:calls",))
+    entry = MenuEntry("delays", "Delays", "outline/bulb", "cluster:overview", "k", "Later", 10)
+    toy = Feature("delays", menu=(entry,), search=("nobody:calls",))
     monkeypatch.setattr(menu, "features", lambda: (*features(), toy))
     menu.entries.cache_clear()
     yield
     menu.entries.cache_clear()
 
 
-@pytest.mark.usefixtures("pipelines")
+@pytest.mark.usefixtures("delays")
 def test_the_section_of_another_engine_stands_beside_the_bus_and_above_what_governs_all() -> None:
-    assert [title for title, _ in menu.entries()] == ["Bus", "Time", "Limits", "Data", "Governance", "System"]
+    assert [title for title, _ in menu.entries()] == ["Bus", "Time", "Limits", "Data", "Later", "Governance", "System"]
 
 
-@pytest.mark.usefixtures("pipelines")
+@pytest.mark.usefixtures("delays")
 def test_the_list_of_keys_and_the_search_box_tell_what_the_features_declare(page: Client) -> None:
     html = " ".join(page.get("/ui-kit/").content.decode().split())
     for _, group in menu.entries():
         for entry in group:
             assert f"<kbd>g {entry.shortcut}</kbd><span>{entry.title.lower()}</span>" in html
-    assert 'aria-label="Search topics, subscriptions, messages, jobs, runs, quotas and pipelines"' in html
+    assert 'aria-label="Search topics, subscriptions, messages, jobs, runs, quotas and delays"' in html
     assert 'placeholder="Topics, subscriptions, messages…"' in html
 
 

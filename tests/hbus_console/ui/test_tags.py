@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from pathlib import Path
 
 import pytest
 from django.template import Context, Template
@@ -111,6 +112,18 @@ def test_no_page_says_again_what_colour_a_state_has() -> None:
         if tone_of(word) == tone
     ]
     assert again == []
+
+
+def test_every_list_that_is_read_has_rows_that_say_where_they_stand() -> None:
+    """What has moved up from behind its end is else counted as new."""
+
+    def whole(path: Path) -> str:
+        text = path.read_text("utf-8")
+        return text + "".join(whole(ROOT / "templates" / each) for each in re.findall(r'{% include "([^"]+)"', text))
+
+    lists = [path for path in (ROOT / "templates").rglob("*.html") if "data-still" in path.read_text("utf-8")]
+    assert lists
+    assert [path.name for path in lists if "data-place=" not in whole(path)] == []
 
 
 def test_a_long_key_is_cut_in_its_middle_and_whole_in_its_title() -> None:

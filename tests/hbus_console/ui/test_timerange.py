@@ -103,3 +103,13 @@ def test_the_last_hour_is_carried_on_where_it_was_chosen(clock: ManualClock) -> 
 
 def test_a_malformed_range_leaves_no_trace_in_links(clock: ManualClock) -> None:
     assert time_range(RequestFactory().get("/?range=2h"), clock).query == ""
+
+
+def test_where_a_zone_is_asked_for_a_moment_without_one_is_refused(clock: ManualClock) -> None:
+    """The console's own forms send the time of its zone; a program may mean another."""
+    request = RequestFactory().get("/?from=2026-01-01T00:00:00")
+    read_range(request, clock)
+    with pytest.raises(BadInput, match="names no zone") as refused:
+        read_range(request, clock, zoned=True)
+    assert refused.value.field == "from"
+    read_range(RequestFactory().get("/?from=2026-01-01T00:00:00%2B01:00"), clock, zoned=True)

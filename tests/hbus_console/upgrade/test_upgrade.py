@@ -44,11 +44,13 @@ _RENAMED: dict[str, dict[str, str | None]] = {
 #: What taking over adds: the rules of kinds that version did not have, and the entries that tell them.
 _NEW_RULES = (
     "Nobody serves a subscription",
+    "Due messages are refused",
     "A job fails",
     "A job runs late",
     "A job does not run",
     "A quota node is cut off",
     "A limit refuses much",
+    "An audit finds something wrong",
 )
 _ADDED = {"alerts_rule": len(_NEW_RULES), "audit_auditentry": len(_NEW_RULES)}
 _ENTRIES = 73 + len(_NEW_RULES)

@@ -1,0 +1,39 @@
+"""What may be told of how large a message is: where something of it is masked, its size would tell that apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from hbus_console.access.permissions import Actor, allows
+from hbus_console.messages.feature import PAYLOAD_REVEAL
+from hbus_console.messages.models import LedgerMessage
+from hbus_console.topics.models import Topic
+from hbus_console.topics.payloads import MaskingRules
+from hbus_console.ui.formats import epoch_ms
+
+
+def tell_sizes(messages: Iterable[LedgerMessage]) -> None:
+    """Have each know the size that may be told of it; none where its topic masks anything, or is gone."""
+    known = list(messages)
+    named = Topic.objects.in_bulk({each.topic for each in known}, field_name="name")
+    open_ones = {name for name, topic in named.items() if not MaskingRules.of(topic).hide_something}
+    for each in known:
+        each.shown_size = each.size if each.topic in open_ones else None
+
+
+def sizes_told_from(actor: Actor, name: str, topic: Topic | None) -> int | None:
+    """From when on ``actor`` may be told how much what lay in the topic of that name weighs, epoch milliseconds; 0:
+    whenever, ``None``: never.
+
+    A sum tells a masked value apart as well as a size does: from packed files, by what a message that repeats a guess
+    adds to them. What is older than the topic lay in another one of its name, which may have masked more.
+    """
+    if allows(actor, PAYLOAD_REVEAL, name):
+        return 0
+    return None if topic is None or MaskingRules.of(topic).hide_something else epoch_ms(topic.created_at)
+
+
+def tells_sizes(actor: Actor, name: str, topic: Topic | None, first_ms: int) -> bool:
+    """Likewise, whether of what lies there since ``first_ms``."""
+    told_from = sizes_told_from(actor, name, topic)
+    return told_from is not None and told_from <= first_ms
