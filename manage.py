@@ -57,13 +57,8 @@ def _run() -> int:
     from django.conf import settings
     from django.core.management import execute_from_command_line
 
-    # Not at the top, because the supervisor and the list of commands do without it.
-    from hbus_console.metric_files import share
-
     if MEASUREMENTS.intersection(sys.argv[1:3]):
         settings.INSTALLED_APPS.append(MEASURING)
-    else:
-        share(settings.PROMETHEUS_MULTIPROC_DIR)
     # What is imported stays: looking for garbage in it would be a tenth of the start.
     gc.disable()
     # Not at the top, because the supervisor and the list of commands do without it.

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import os
 
-from django.conf import settings
 from django.core.asgi import get_asgi_application
 
 from hbus_console.body_limit import BodyLimit
-from hbus_console.metric_files import share
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "hbus_console.settings")
-share(settings.PROMETHEUS_MULTIPROC_DIR)
 _console = get_asgi_application()
 # Not at the top: it needs the models, which are there from here on.
 from hbus_console.accounts.callers import refusal  # noqa: E402

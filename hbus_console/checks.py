@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from engine.core.clock import from_rfc3339
 from engine.core.error_text import words_of
 from engine.core.errors import BadInput, Outdated
 from engine.core.strict_json import NotJson, check_storable
@@ -75,10 +76,24 @@ def reason(value: object, *, required: bool = True) -> str:
     return text(value, "reason", most=300)
 
 
+def instant(said: str, field: str) -> int:
+    """An RFC 3339 instant, epoch milliseconds."""
+    try:
+        return from_rfc3339(said)
+    except ValueError as error:
+        raise BadInput(
+            f"{said!r} is no RFC 3339 instant.",
+            remedy="Write 2026-11-21T08:00:00Z, with the zone at its end.",
+            field=field,
+        ) from error
+
+
 def revision(given: int | None, current: int, name: str) -> None:
     """That a change was made from the current revision of what is called ``name``; ``None``: from any."""
     if given is not None and given != current:
-        raise Outdated(f"{name} was changed by somebody else meanwhile.", remedy="Reload, look, and change it again.")
+        raise Outdated(
+            f"{name} was changed by somebody else meanwhile.", remedy="Look at it as it is now, and change that."
+        )
 
 
 def whole(value: object, field: str, *, least: int, most: int, unit: str = "") -> int:

@@ -18,8 +18,8 @@ from django.db import (
     NotSupportedError,
     OperationalError,
     ProgrammingError,
-    connection,
     connections,
+    transaction,
 )
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
@@ -33,6 +33,7 @@ _OF_THE_STATEMENT = (DataError, IntegrityError, ProgrammingError, NotSupportedEr
 #: PostgreSQL has a class for what is beyond its limits, such as too long a row of an index.
 _NEVER_IN_SQLITE = (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_MISMATCH)
 _NEVER_IN_POSTGRESQL = "54"
+_DAMAGED_SQLITE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 #: Of those that are called internal: PostgreSQL's code for a server that is a standby.
 _READ_ONLY = "25006"
 
@@ -67,13 +68,22 @@ def is_away(error: BaseException) -> bool:
     return code not in _NEVER_IN_SQLITE and not state.startswith(_NEVER_IN_POSTGRESQL)
 
 
-def one_at_a_time(number: int) -> None:
+def is_damage(error: BaseException) -> bool:
+    """Whether ``error`` says that what lies in the database cannot be read, now or later."""
+    code = getattr(error.__cause__, "sqlite_errorcode", None)
+    if code is not None:
+        return code & 0xFF in _DAMAGED_SQLITE
+    return isinstance(error, DataError | InternalError)
+
+
+def one_at_a_time(number: int, database: BaseDatabaseWrapper | None = None) -> None:
     """Until the open transaction ends nobody else is where ``number`` stands, which is the caller's own.
 
     SQLite has one writer at a time from the beginning of a transaction on.
     """
-    if connection.vendor == "postgresql":
-        with connection.cursor() as cursor:
+    database = database or connections[DEFAULT_DB_ALIAS]
+    if database.vendor == "postgresql":
+        with database.cursor() as cursor:
             cursor.execute("SELECT pg_advisory_xact_lock(%s)", [number])
 
 
@@ -101,6 +111,25 @@ def fresh_connections() -> Iterator[None]:
         yield
     finally:
         _drop_unusable()
+
+
+@contextmanager
+def snapshot(database: BaseDatabaseWrapper) -> Iterator[None]:
+    """All that is read meanwhile is as of one moment. Reads alone, in no other transaction; nobody waits for it."""
+    if database.vendor == "postgresql":
+        with transaction.atomic(using=database.alias, durable=True):
+            with database.cursor() as cursor:
+                cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            yield
+        return
+    # Django would begin it as a writer, and have every other one wait.
+    with database.cursor() as cursor:
+        cursor.execute("BEGIN DEFERRED")
+    try:
+        yield
+    finally:
+        with database.cursor() as cursor:
+            cursor.execute("ROLLBACK")
 
 
 def bound_statements(seconds: float) -> None:

@@ -38,6 +38,7 @@ OURS = (
     "hbus_console.imports",
     "hbus_console.jobs",
     "hbus_console.quotas",
+    "hbus_console.pipelines",
     "hbus_console.overview",
 )
 

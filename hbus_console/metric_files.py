@@ -32,8 +32,8 @@ _log = logging.getLogger(__name__)
 def share(folder: Path) -> None:
     """Let this process count where the others do, if there is an installation around ``folder``.
 
-    Call it before anything imports the client of Prometheus, which looks once. Makes the folder, never its parent. For
-    somebody who may not write there the process counts for itself.
+    What was made to count with before that, such as a program's own figures, goes on for itself. Makes the folder,
+    never its parent. For somebody who may not write there the process counts for itself.
     """
     if not os.environ.get(VARIABLE):
         if not os.access(folder.parent, os.W_OK):

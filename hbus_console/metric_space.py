@@ -85,6 +85,8 @@ def reserve() -> None:
     """From now on, for all that this process counts."""
     client: Any = mmap_dict
     client.MmapedDict = values.MmapedDict = ReservedValues  # type: ignore[attr-defined]
+    # It looked where processes count when it was first imported, which may have been long before.
+    values.ValueClass = values.get_value_class()  # type: ignore[no-untyped-call]
 
 
 def _make(path: Path) -> None:

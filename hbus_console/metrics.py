@@ -12,11 +12,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from prometheus_client import Counter, Gauge, Histogram
+from prometheus_client import Counter, Gauge, Histogram, Metric
 
+from engine.core.clock import Clock, SystemClock
 from engine.core.fact_kinds import FactCounter, FactKind
 from engine.core.fact_sinks import SinkOnTheWay
 from engine.core.facts import FactBatch
+from hbus_console.evidence.freshness import Freshness
 from hbus_console.evidence.kinds import kinds
 
 #: More subjects than this are counted together as ``other``: a scrape must stay small.
@@ -113,6 +115,35 @@ def bounded(namespace: str, name: str, labels: int = 2) -> tuple[str, ...]:
     return pair[:labels]
 
 
+#: A gauge outlives the process that set it: from this one is told whether somebody still does.
+_TIMESTAMP = "hbus_gauge_timestamp_seconds"
+_SET = Gauge(
+    _TIMESTAMP,
+    "When a gauge of the keeper was set last, seconds since the epoch; one that is no longer set becomes NaN.",
+    ("gauge",),
+    multiprocess_mode="mostrecent",
+)
+
+
+def was_set(gauges: Iterable[Gauge], now_ms: int) -> None:
+    """These gauges tell of ``now_ms``; :func:`current` takes them for known as long as that is young."""
+    for gauge in gauges:
+        (metric,) = gauge.describe()
+        _SET.labels(metric.name).set(now_ms / 1000)
+
+
+def current(metrics: Iterable[Metric], now_ms: int) -> Iterable[Metric]:
+    """``metrics``, in which gauges that nobody sets any more are NaN."""
+    found = list(metrics)
+    stamps = [sample for metric in found if metric.name == _TIMESTAMP for sample in metric.samples]
+    set_s = {sample.labels["gauge"]: sample.value for sample in stamps}
+    for metric in found:
+        at_s = set_s.get(metric.name)
+        if at_s is not None and not Freshness.at(round(at_s * 1000), now_ms).known:
+            metric.samples = [sample._replace(value=math.nan) for sample in metric.samples]
+    return found
+
+
 #: How what is beyond the limit is said together: the sum of it, or the largest.
 Together = Callable[[Iterable[float]], float]
 
@@ -124,8 +155,9 @@ class Gauges:
     under ``other``.
     """
 
-    def __init__(self, together: Mapping[Gauge, Together]) -> None:
+    def __init__(self, together: Mapping[Gauge, Together], clock: Clock | None = None) -> None:
         self._together = together
+        self._clock = clock or SystemClock()
         self._shown: set[tuple[str, ...]] = set()
 
     def show(self, readings: Iterable[tuple[tuple[str, ...], Sequence[float]]]) -> None:
@@ -146,6 +178,7 @@ class Gauges:
             for gauge in self._together:
                 gauge.labels(*labels).set(math.nan)
         self._shown = set(shown)
+        was_set(self._together, self._clock.now_ms())
 
     def _apart(self, found: Iterable[tuple[str, ...]]) -> set[tuple[str, ...]]:
         things = dict.fromkeys(labels[:2] for labels in found)

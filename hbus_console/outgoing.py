@@ -9,19 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
+from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 import httpx
+import structlog
 from django.conf import settings
 
 from engine.core.error_text import words_of
 from engine.core.errors import BadInput
-from engine.core.http_client import LookUps, Resolve, resolve, timed_client
+from engine.core.http_client import LookUps, Resolve, check_host, resolve, timed_client
 from hbus_console.public_addresses import is_public
 
 MAX_URL = 500
 #: Seconds for which a person who saves an address waits for its name to be looked up.
 LOOK_UP_S = 5.0
+
+_log = structlog.get_logger(__name__)
 
 
 class ForbiddenTarget(BadInput):
@@ -41,8 +45,8 @@ def check_url(url: object, *, look_up: Resolve = resolve) -> str:
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
-        # What the client and the system would refuse at the call is refused now: they know labels and literals.
-        httpx.URL(url).raw_host.decode("ascii").encode("idna")
+        # What would be refused at the call is refused now.
+        check_host(url)
     except (ValueError, httpx.InvalidURL) as error:
         raise _refused(f"The address cannot be read: {words_of(error)}.", "Write https://host/path.") from error
     if parts.scheme not in ("http", "https") or not host:
@@ -85,12 +89,22 @@ def _check_addresses(host: str, addresses: Iterable[str]) -> None:
         return
     for address in addresses:
         if not is_public(address):
+            # Who may write an address would else have a resolver for the names inside.
+            _log.warning("inner address refused", host=host, address=address)
             raise ForbiddenTarget(
-                f"{host} leads to {address}, which is not a public address.",
+                f"{host} {'is' if _is_literal(host) else 'leads to what is'} not a public address.",
                 remedy="Use a public address, or allow inner ones for the whole installation with "
                 "HBUS_WEBHOOK_PRIVATE=1.",
                 field="webhook_url",
             )
+
+
+def _is_literal(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def _refused(what: str, remedy: str) -> BadInput:

@@ -42,8 +42,9 @@ INSTALLED_APPS = [
     "django_htmx",
     "rest_framework",
     "drf_spectacular",
-    "django_prometheus",
     *installed.apps(),
+    # Below the cluster's, which says where it counts.
+    "django_prometheus",
 ]
 
 MIDDLEWARE = [
@@ -142,6 +143,7 @@ AUTH_USER_MODEL = "accounts.User"
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.Argon2PasswordHasher"]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {"NAME": "hbus_console.accounts.password_rules.NotOneselfRepeated"},
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 12}},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
@@ -154,6 +156,7 @@ SESSION_COOKIE_SECURE = HTTPS
 CSRF_COOKIE_SECURE = HTTPS
 SESSION_COOKIE_NAME = f"hbus_session_{PORT}"
 CSRF_COOKIE_NAME = f"hbus_csrf_{PORT}"
+DEVICE_COOKIE_NAME = f"hbus_device_{PORT}"
 SECURE_REFERRER_POLICY = "same-origin"
 SECURE_HSTS_SECONDS = 31_536_000 if HTTPS else 0
 X_FRAME_OPTIONS = "DENY"
@@ -213,9 +216,16 @@ HBUS_SPARK_APPS = env.text("HBUS_SPARK_APPS")
 HBUS_SPARK_MASTER = env.text("HBUS_SPARK_MASTER") or "local[2]"
 # Where jobs send tasks of Celery to; nowhere unless somebody names it.
 HBUS_JOB_BROKER = job_broker(env.text("HBUS_JOB_BROKER"))
+# The folder of the archive, which every process that archives or reads it shares; in the state folder unless named.
+HBUS_LAKE = env.text("HBUS_LAKE")
 # How long runs and their logs are kept, and how many at most; the last 50 of each job are kept in any case.
 HBUS_RUN_DAYS = env.integer("HBUS_RUN_DAYS", 90, least=1, most=36_500)
 HBUS_RUN_MAX = env.integer("HBUS_RUN_MAX", 1_000_000, least=1_000, most=1_000_000_000)
+# How long audits of the archive are kept.
+HBUS_AUDIT_DAYS = env.integer("HBUS_AUDIT_DAYS", 400, least=1, most=36_500)
+# How many days of series by the minute and by the hour are kept, the present one among them; those by the day stay.
+HBUS_SERIES_MINUTE_DAYS = env.integer("HBUS_SERIES_MINUTE_DAYS", 2, least=1, most=90)
+HBUS_SERIES_HOUR_DAYS = env.integer("HBUS_SERIES_HOUR_DAYS", 90, least=1, most=3_650)
 # How long versions of the quota policies are kept, no shorter than what was used; the newest 100 are in any case.
 HBUS_QUOTA_VERSION_DAYS = env.integer("HBUS_QUOTA_VERSION_DAYS", 365, least=14, most=36_500)
 # Runs that one jobs process does at the same time, each in a process of its own.

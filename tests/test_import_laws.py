@@ -184,6 +184,8 @@ def test_an_engine_inside_another_one_is_found(what: str) -> None:
 _BESIDE_THE_CONTRACT = {
     f"engine.bus.{name}"
     for name in (
+        "bounds",
+        "bulk",
         "chunking",
         "config",
         "consumer_names",
@@ -194,6 +196,7 @@ _BESIDE_THE_CONTRACT = {
         "optional",
         "partitions",
         "replicas",
+        "rereading",
         "transport",
     )
 }

@@ -49,3 +49,12 @@ def test_what_is_not_there_is_found() -> None:
     assert not _is_there("test_nothing_of_this_name")
     assert not _is_there("elsewhere/test_threat_model.py")
     assert _is_there("tests/test_threat_model.py")
+
+
+def test_no_threat_stands_twice() -> None:
+    """A merge that keeps both sides of a changed line makes two of it, in different words."""
+    boundary, seen = "", []
+    for row in _rows(CLAIMS[1]):
+        boundary = row[0] or boundary
+        seen.append((boundary, row[1]))
+    assert [threat for threat in seen if seen.count(threat) > 1] == []

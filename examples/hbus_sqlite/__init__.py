@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from engine.bus import bounds
 from engine.bus import transport as bus
 from engine.bus.config import BusConfig
 from engine.bus.errors import GroupLost
@@ -23,6 +24,7 @@ from engine.bus.not_browsable import NotBrowsable, no_history
 from engine.core.clock import Clock, SystemClock
 from engine.core.error_text import words_of
 from engine.core.errors import Unavailable
+from engine.core.room import fitting
 
 from . import sql
 
@@ -151,7 +153,9 @@ class SqliteTransport(NotBrowsable):
 
     def lag(self, topic: str, group: str) -> bus.Lag:
         with self.at(topic, group) as work:
-            waiting, in_flight, retrying, dead, oldest_ms = work.ask(sql.LAG, work.now_ms, work.group)
+            waiting, in_flight, retrying, dead, oldest_ms = work.ask(
+                sql.LAG, work.now_ms, work.group, work.topic, work.name
+            )
             return bus.Lag(waiting, in_flight, retrying, dead, oldest_ms, bool(work.paused))
 
     def checkpoint(self, topic: str, group: str) -> str:
@@ -176,12 +180,14 @@ class SqliteTransport(NotBrowsable):
         self.pause(topic, group, False)
 
     def dead(self, topic: str, group: str, limit: int = 100) -> list[bus.DeadEntry]:
-        with self.at(topic, group) as work:
-            return [bus.DeadEntry(str(row[0]), *row[1:]) for row in work.db.execute(sql.LETTERS, (work.group, limit))]
+        with self.at(topic) as work:
+            rows = work.db.execute(sql.LETTERS, (work.topic, group, limit))
+            letters = [bus.DeadEntry(str(row[0]), *row[1:]) for row in rows]
+            return letters[: fitting((len(each.body) + len(each.record) for each in letters), bounds.DEAD_BYTES)]
 
     def forget_dead(self, topic: str, group: str, entries: Sequence[str]) -> int:
         with self.at(topic) as work:
-            return sum(work.tell("DELETE FROM dead WHERE id=?", entry) for entry in entries)
+            return sum(work.tell("DELETE FROM letter WHERE id=?", entry) for entry in entries)
 
     def trim(self, topic: str, *, older_than_ms: int | None, keep_at_most: int | None) -> bus.TrimReport:
         return bus.TrimReport(removed=0)
@@ -230,7 +236,7 @@ class SqliteReceiver:
             work.tell(sql.CHANGE, "retry", work.now_ms + one.after_ms, 1, msgspec.json.encode(history), *place)
         else:
             if one.verdict is bus.Verdict.DEAD:
-                work.tell("INSERT INTO dead VALUES (NULL, ?, ?, ?, ?)", *place, held[2], one.dead)
+                work.tell(sql.BURY, work.topic, work.name, place[1], held[2], one.dead)
             work.tell("DELETE FROM delivery WHERE grp=? AND message=?", *place)
         work.note(COUNTED[one.verdict])
         return True

@@ -20,13 +20,13 @@ CREATE INDEX IF NOT EXISTS delivery_message ON delivery (message);
 CREATE TRIGGER IF NOT EXISTS settled_by_all AFTER DELETE ON delivery
     WHEN NOT EXISTS (SELECT 1 FROM delivery WHERE message = OLD.message)
     BEGIN DELETE FROM message WHERE id = OLD.message; END;
-CREATE TABLE IF NOT EXISTS dead (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, grp INTEGER REFERENCES grp ON DELETE CASCADE, position, body, record
-);
+-- By the names of topic and group, which a letter outlives.
+CREATE TABLE IF NOT EXISTS letter (id INTEGER PRIMARY KEY AUTOINCREMENT, topic, grp, position, body, record);
 """
 LAG = """SELECT coalesce(sum(state IN ('new', 'released')), 0), coalesce(sum(state='leased' AND due_ms>?1), 0),
     coalesce(sum(state='retry' OR state='leased' AND due_ms<=?1), 0),
-    (SELECT count(*) FROM dead WHERE grp=?2), min(at_ms) FROM delivery JOIN message ON id=message WHERE grp=?2"""
+    (SELECT count(*) FROM letter WHERE topic=?3 AND grp=?4), min(at_ms)
+    FROM delivery JOIN message ON id=message WHERE grp=?2"""
 # What was handed out before comes before what is new.
 TAKE = """SELECT message, state, consumer, since_ms, failed, history, body FROM delivery JOIN message ON id=message
     WHERE grp=? AND due_ms<=? AND NOT ? ORDER BY state='new', message LIMIT ?"""
@@ -41,7 +41,8 @@ SEEN = "SELECT digest, message_id, position FROM idem WHERE topic=? AND key=? AN
 APPEND = "INSERT INTO message (topic, body, at_ms) VALUES (?, ?, ?) RETURNING id"
 REMEMBER = "REPLACE INTO idem VALUES (?, ?, ?, ?, ?, ?)"
 DEPTH = "SELECT count(*), sum(length(body)), min(at_ms), max(at_ms) FROM message WHERE topic=?"
-LETTERS = "SELECT id, position, body, record FROM dead WHERE grp=? ORDER BY id LIMIT ?"
+LETTERS = "SELECT id, position, body, record FROM letter WHERE topic=? AND grp=? ORDER BY id LIMIT ?"
+BURY = "INSERT INTO letter (topic, grp, position, body, record) VALUES (?, ?, ?, ?, ?)"
 COUNT = "INSERT INTO tally VALUES (?, ?, ?, 1) ON CONFLICT DO UPDATE SET n=n+1"
 COUNTS = "SELECT name, n FROM tally WHERE topic=? AND grp=?"
 GROUP = "SELECT id, name, paused FROM grp WHERE topic=? AND name=?"

@@ -90,6 +90,11 @@ def allows(actor: Actor, action: Act, resource: str = GLOBAL) -> bool:
     return any(_grant_allows(grant, action, resource) for grant in actor.grants)
 
 
+def account_allows(actor: Actor, action: Act, resource: str) -> bool:
+    """Whether the account may, whatever its token may: to ask what somebody must *not* be able to do."""
+    return any(_grant_allows(grant, action, resource) for grant in actor.grants)
+
+
 def require(actor: Actor, action: Act, resource: str = GLOBAL) -> None:
     """Raise :class:`Forbidden` unless :func:`allows`."""
     if not allows(actor, action, resource):

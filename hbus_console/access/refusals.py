@@ -5,5 +5,6 @@ from __future__ import annotations
 from django.dispatch import Signal
 
 #: ``send(None, actor=…, error=…)`` with an ``Actor`` and a ``Forbidden``, after the transaction of the refused act has
-#: rolled back. What a receiver raises goes on to whoever asked: no refusal is without its entry.
+#: rolled back. What a receiver raises goes on to whoever asked: no refusal is without its entry, or its
+#: place in a count that is told.
 refused = Signal()

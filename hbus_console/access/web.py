@@ -16,6 +16,7 @@ from django.contrib.auth import REDIRECT_FIELD_NAME
 from django.db import DataError
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
+from django.middleware.csrf import get_token
 from django.shortcuts import render, resolve_url
 
 from engine.core.errors import BadInput, HbusError
@@ -33,6 +34,12 @@ V = TypeVar("V", bound=Callable[..., Any])
 FORM_MARK = "HBUS-Form"
 #: In that header of an answer: it is the form again, which may be sent as it is, whatever its status.
 FORM_KEPT = "kept"
+#: Of an answer to such a post: what it takes first is done at this address, and the form stays meanwhile.
+FIRST = "HBUS-First"
+#: Of an answer to a page's script: the token of the session that there is now, with which it may ask again.
+ANEW = "HBUS-CSRF"
+#: In the address of the login page: there was a session, and it has ended.
+ENDED = "ended"
 #: Which namespace (or :data:`GLOBAL`, :data:`SOMEWHERE`) a request is about; a keyword of the URL stands in braces.
 Resource = str
 
@@ -60,8 +67,9 @@ def console_view(
     ``GLOBAL`` (the default), ``SOMEWHERE``, or ``"{name}"``, which takes the URL keyword ``name`` as the namespace. The
     check comes before any look-up, so a refusal does not tell whether the thing exists. Nobody signed in: on to the
     login page (htmx follows too; a ``stream`` answers 401). Who must change the password: on to that page (a ``stream``
-    answers 403). ``Forbidden`` from here or from a service: the 403 page,
-    and the refused governed act is audited. Other errors of ours that the view lets through: 404, 409, 400, 503.
+    answers 403). To a post of the pages' script either is said with the address, and it keeps the form. ``Forbidden``
+    from here or from a service: the 403 page, and the refused governed act is audited. Other errors of ours that the
+    view lets through: 404, 409, 400, 503.
 
     The service called by the view still decides by itself; this is the door, not the lock.
     """
@@ -74,7 +82,11 @@ def console_view(
             if who.must_change_password:
                 if stream:
                     return HttpResponse(status=HTTPStatus.FORBIDDEN)
-                return _redirect(request, resolve_url("accounts:password"))
+                return _first(
+                    request,
+                    resolve_url("accounts:password"),
+                    "Nothing was done: your password has to be changed first. What you typed is kept here.",
+                )
             about = resource.format_map(kwargs)
             if post is not None and request.method in {"POST", "PUT", "PATCH", "DELETE"}:
                 # First: who may not even look is refused what was asked for, and not a look, which nobody books.
@@ -111,14 +123,19 @@ def console_view(
 
 
 def sign_in_first(request: HttpRequest) -> HttpResponse:
-    """On to the login page, and back here afterwards when this was a plain look at a page."""
-    back = ""
-    if request.headers.get("HX-Request") == "true":
+    """On to the login page, and afterwards back to the page that was looked at, or from which this was sent."""
+    by_script, looks = request.headers.get("HX-Request") == "true", request.method in {"GET", "HEAD"}
+    if by_script:
         back = request.headers.get("HX-Current-URL", "")
-    elif request.method in {"GET", "HEAD"}:
-        back = request.get_full_path()
-    query = f"?{urlencode({REDIRECT_FIELD_NAME: back})}" if back else ""
-    return _redirect(request, resolve_url(settings.LOGIN_URL) + query)
+    else:
+        back = request.get_full_path() if looks else request.headers.get("Referer", "")
+    query = {REDIRECT_FIELD_NAME: back} if back else {}
+    # What only an open page sends was sent by somebody who had been signed in.
+    if by_script or not looks or settings.SESSION_COOKIE_NAME in request.COOKIES:
+        query[ENDED] = "1"
+    address = resolve_url(settings.LOGIN_URL) + (f"?{urlencode(query)}" if query else "")
+    words = "You were signed out, and nothing was done. What you typed is kept here: sign in, come back, send it again."
+    return _first(request, address, words)
 
 
 def refuse(request: HttpRequest, error: HbusError) -> HttpResponse:
@@ -139,7 +156,19 @@ def _refuse_unkept(request: HttpRequest) -> HttpResponse:
 
 
 def csrf_failed(request: HttpRequest, reason: str = "") -> HttpResponse:
-    """Django's CSRF_FAILURE_VIEW."""
+    """Django's CSRF_FAILURE_VIEW. A page's script is told the token that holds now: whoever signed in anew in another
+    tab has another one. No other site can send the marks that it is known by.
+    """
+    # Where the origin is refused, another token would be as well.
+    if ("token" in reason or "cookie" in reason) and (_is_form_post(request) or "HX-Request" in request.headers):
+        who = actor(request)
+        if not who.is_authenticated:
+            return sign_in_first(request)
+        words = (
+            f"Nothing was done: since this page was read, somebody signed in here anew, as {who.name}. "
+            "What you typed is kept here: send it again."
+        )
+        return _sentence(words, HTTPStatus.FORBIDDEN, {ANEW: get_token(request)})
     error = BadInput(
         "The form was not accepted: it did not come from a page of this console that is still valid.",
         remedy="Go back, reload the page and send the form again.",
@@ -159,6 +188,21 @@ def field_errors(error: HbusError, labels: Mapping[str, str] | None = None) -> d
 
 def _problem(request: HttpRequest, error: HbusError, title: str, status: HTTPStatus) -> HttpResponse:
     return render(request, "access/problem.html", {"problem": error, "problem_title": title}, status=status)
+
+
+def _first(request: HttpRequest, url: str, words: str) -> HttpResponse:
+    """On to ``url``; of a form that the pages' script has posted its page stays, which says ``words``."""
+    if _is_form_post(request):
+        return _sentence(words, HTTPStatus.UNAUTHORIZED, {FIRST: url})
+    return _redirect(request, url)
+
+
+def _is_form_post(request: HttpRequest) -> bool:
+    return request.method == "POST" and FORM_MARK in request.headers
+
+
+def _sentence(words: str, status: HTTPStatus, headers: Mapping[str, str]) -> HttpResponse:
+    return HttpResponse(words, status=status, content_type="text/plain; charset=utf-8", headers=dict(headers))
 
 
 def _redirect(request: HttpRequest, url: str) -> HttpResponse:

@@ -48,6 +48,8 @@ def concerns(look: Look) -> list[Concern]:
 def _rules(alerts: Sequence[Alert]) -> list[Concern]:
     """A line for each; those that no incident takes are one line a rule."""
     page = reverse("alerts:list")
+    # The most urgent are among those that were read, and of the others perhaps not all.
+    least = "at least " if len(alerts) >= standing.MOST_WAITING else ""
     # A rule has one open alert on a target, so no two say the same.
     by_text = {_said(alert): alert for alert in alerts if not kind_named(alert.kind).told(alert.value)}
 
@@ -56,7 +58,7 @@ def _rules(alerts: Sequence[Alert]) -> list[Concern]:
         for line in lines:
             rules.setdefault(by_text[line.text].rule_name, []).append(line)
         found = [
-            group[0] if len(group) == 1 else _rule([by_text[line.text] for line in group], group[0], page)
+            group[0] if len(group) == 1 else _rule([by_text[line.text] for line in group], group[0], page, least)
             for group in rules.values()
         ]
         if len(found) <= MOST_OF_A_KIND:
@@ -88,11 +90,11 @@ def _line(alert: Alert) -> Concern:
     )
 
 
-def _rule(group: Sequence[Alert], first: Concern, page: str) -> Concern:
+def _rule(group: Sequence[Alert], first: Concern, page: str, least: str) -> Concern:
     name, begun = group[0].rule_name, f"since {clock(min(it.fired_ms for it in group))[:5]}"
     return replace(
         first,
-        text=f"{name}: {num(len(group))} targets",
+        text=f"{name}: {least}{num(len(group))} targets",
         note=f"{group[0].target} and others · {begun}",
         href=f"{page}?{urlencode({'rule': name})}",
     )

@@ -16,7 +16,7 @@ from django.core.mail import EmailMessage
 from engine.core.clock import Clock, SystemClock, to_datetime
 from engine.core.error_text import storable, text_of, words_of
 from engine.core.errors import BadInput
-from engine.core.http_client import Resolve, resolve
+from engine.core.http_client import Resolve, UncallableAddress, resolve
 from engine.core.http_told import told_failure, told_status
 from engine.core.signing import PASSING, SIGNATURE_HEADER, retry_after_s, sign
 from hbus_console.alerts import messages
@@ -125,10 +125,10 @@ def _call(channel: Channel, body: dict[str, Any], key: str, now_ms: int, look_up
             asked = retry_after_s(response.headers.get("Retry-After", ""), to_datetime(now_ms))
     except BadInput as refused:
         return Answer(False, str(refused))
+    except UncallableAddress as error:
+        return Answer(False, f"The channel is not called: {words_of(error)}. Give it another address.", final=True)
     except httpx.HTTPError as error:
         return Answer(False, told_failure(error))
-    except httpx.InvalidURL as error:
-        return Answer(False, f"The channel's address is none: {words_of(error)}", final=True)
     if 200 <= status < 300:
         return Answer(True, said)
     return Answer(False, said, 400 <= status < 500 and status not in PASSING, min(asked or 0.0, LONGEST_WAIT_S))

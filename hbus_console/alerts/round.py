@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from hbus_console.alerts.targets import Target
+from hbus_console.evidence import freshness
+from hbus_console.evidence.freshness import Freshness
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -55,3 +57,13 @@ class Case(NamedTuple):
     def since_ms(self) -> int:
         """Where the window begins."""
         return self.round.now_ms - self.window_s * 1000
+
+
+def evidence(now: Round) -> Mapping[str, Freshness]:
+    """Of when the evidence is that measures count, as :func:`~hbus_console.evidence.freshness.read`."""
+    return freshness.read(now.now_ms)
+
+
+def at_least(case: Case, count: float, known: bool) -> float | None:
+    """``count``; where more may have come than is ``known``, it makes an alert worse and never better."""
+    return count if known or (count and count >= case.value) else None

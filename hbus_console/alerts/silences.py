@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from engine.core.subject import Subject
 from hbus_console.alerts.models import Alert, Silence
 
@@ -16,6 +14,10 @@ class Silenced:
         for silence in Silence.objects.filter(until_ms__gt=now_ms):
             self._by_subject.setdefault(silence.subject, []).append(silence)
 
+    def __bool__(self) -> bool:
+        """Whether there is any."""
+        return bool(self._by_subject)
+
     def of(self, alert: Alert) -> Silence | None:
         """The silence that holds ``alert``; the longest when there are several."""
         fitting = [it for it in self._by_subject.get(alert.subject, ()) if it.rule_id in (None, alert.rule_id)]
@@ -23,7 +25,3 @@ class Silenced:
 
     def holds(self, alert: Alert) -> bool:
         return self.of(alert) is not None
-
-    def speaking(self, alerts: Iterable[Alert]) -> list[Alert]:
-        """Those that nobody silenced."""
-        return [alert for alert in alerts if not self.holds(alert)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 
 from django.db.models import Case, IntegerField, OuterRef, Q, QuerySet, Subquery, Value, When
 
@@ -21,6 +22,13 @@ from hbus_console.ui.states import tone_of
 BEHIND_MS = 60_000
 #: Alerts on one page.
 PAGE = 50
+#: How many that wait for a person are read for the first page, and how many rows at once.
+MOST_WAITING, _AT_ONCE = 1_000, 500
+_BY_URGENCY = Case(
+    *(When(severity=severity, then=Value(rank)) for severity, rank in URGENCY.items()),
+    default=Value(len(URGENCY)),
+    output_field=IntegerField(),
+)
 STATES = ("open", "firing", "pending", "resolved")
 _clock = SystemClock()
 
@@ -122,17 +130,27 @@ def can_concern(scopes: Sequence[str], scope: str) -> bool:
 
 
 def waiting(scopes: tuple[str, ...], now_ms: int) -> list[Alert]:
-    """What fires in ``scopes`` and nobody has acknowledged or silenced; the most urgent first."""
-    firing = Alert.objects.filter(scopes_q(scopes, "namespace"), state=Alert.State.FIRING, acknowledged_ms=0)
-    rows = list(firing.select_related("rule").order_by("-fired_ms")[:1_000])
-    if not rows:
+    """What fires in ``scopes`` and nobody has acknowledged or silenced, the most urgent first and of these the newest;
+    :data:`MOST_WAITING` at most."""
+    rows = _unacknowledged(scopes).select_related("rule").order_by(_BY_URGENCY, "-fired_ms", "-pk")
+    some = rows.iterator(_AT_ONCE)
+    if (first := next(some, None)) is None:
         return []
-    return sorted(Silenced(now_ms).speaking(rows), key=lambda it: URGENCY[it.severity])
+    silenced = Silenced(now_ms)
+    return list(islice((row for row in chain([first], some) if not silenced.holds(row)), MOST_WAITING))
 
 
 def count(scopes: tuple[str, ...], now_ms: int) -> int:
-    """How many wait for a person: two small queries."""
-    return len(waiting(scopes, now_ms))
+    """How many wait for a person, however many: a small query or two, and one through all while any is silenced."""
+    firing = _unacknowledged(scopes)
+    if not (number := firing.count()) or not (silenced := Silenced(now_ms)):
+        return number
+    rows = firing.only("rule_id", "subject_kind", "namespace", "subject_name").order_by()
+    return sum(not silenced.holds(row) for row in rows.iterator(_AT_ONCE))
+
+
+def _unacknowledged(scopes: tuple[str, ...]) -> QuerySet[Alert]:
+    return Alert.objects.filter(scopes_q(scopes, "namespace"), state=Alert.State.FIRING, acknowledged_ms=0)
 
 
 def firing(who: Actor) -> int:

@@ -10,6 +10,7 @@ repeat is done only where it cannot be done twice by that: see :class:`Repeat`.
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
@@ -86,6 +87,19 @@ class IdempotencyKeyReused(Conflict):
     """The key belongs to another request."""
 
 
+class StillAtWork(Conflict):
+    """Another request with the key has not been answered; after :attr:`again_s` seconds it has been, or counts as
+    dead."""
+
+    def __init__(self, what: str, begun_at: datetime, now: datetime) -> None:
+        self.again_s = max(1, math.ceil((begun_at + ABANDONED_AFTER - now).total_seconds()))
+        super().__init__(
+            what,
+            remedy=f"Repeat in a moment; if whoever carried it out has died, a repeat is taken in {self.again_s} s.",
+            field=HEADER,
+        )
+
+
 def claim(
     request: Request | HttpRequest,
     actor: Actor,
@@ -93,10 +107,10 @@ def claim(
 ) -> IdempotencyRecord | None:
     """The record of this request's key: fresh (``status == 0``) and ours to fill, or answered before.
 
-    ``None`` without a key. Raises :class:`IdempotencyKeyReused` for the same key with another body, ``Conflict``
-    while the first request is still at work, once the key was given up, and where it may have been done without an
-    answer (``repeat`` says how that is known of what was first tried then), ``Forbidden`` when it was answered and the
-    caller may do less since, ``BadInput`` for a malformed key.
+    ``None`` without a key. Raises :class:`IdempotencyKeyReused` for the same key with another body,
+    :class:`StillAtWork` while the first request is, ``Conflict`` once the key was given up, and where it may have been
+    done without an answer (``repeat`` says how that is known of what was first tried then), ``Forbidden`` when it was
+    answered and the caller may do less since, ``BadInput`` for a malformed key.
     """
     key = request.headers.get(HEADER, "")
     if not key:
@@ -134,7 +148,7 @@ def claim(
             f"This {HEADER} was used before with another body.", remedy="Use a new key for a new request.", field=HEADER
         )
     if is_at_work(found):
-        raise Conflict("The first request with this key is still at work.", remedy="Repeat in a moment.", field=HEADER)
+        raise StillAtWork("The first request with this key is still at work.", found.created_at, now)
     if found.status == 0 or is_open(found):
         by = repeat(_first_tried(found))
         _require_undone(found, by, now)
@@ -237,7 +251,7 @@ def _taken_over(
         found.created_at, found.request_digest, found.rights = now, digest, rights
         found.status, found.response, found.content_type = 0, own, tried
         return found
-    raise Conflict("Another request with this key is at work.", remedy="Repeat in a moment.", field=HEADER)
+    raise StillAtWork("Another request with this key is at work.", now, now)
 
 
 def _require_undone(found: IdempotencyRecord, repeat: Repeat, now: datetime) -> None:

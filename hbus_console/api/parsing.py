@@ -11,6 +11,7 @@ from rest_framework.parsers import BaseParser
 
 from engine.core.errors import BadInput
 from engine.core.nesting import DEEPEST, too_deep
+from engine.core.strict_json import why_no_json
 
 
 def bounded(stream: Any) -> bytes:
@@ -34,4 +35,6 @@ class JsonBody(BaseParser):
         try:
             return msgspec.json.decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise BadInput(f"The body is not JSON: {error}.", remedy="Send valid JSON in UTF-8.") from None
+            raise BadInput(
+                f"The body is not JSON: {why_no_json(body, error)}.", remedy="Send valid JSON in UTF-8."
+            ) from None

@@ -18,6 +18,7 @@ from hbus_console.access.permissions import Forbidden
 from hbus_console.access.problem_details import CONTENT_TYPE, problem_details
 from hbus_console.access.refusals import refused
 from hbus_console.access.web import actor
+from hbus_console.api.idempotency import StillAtWork
 from hbus_console.faults import ManyFaults
 
 #: A problem for the OpenAPI document.
@@ -95,8 +96,9 @@ def of(error: HbusError, code: int = 0) -> Response:
     response = problem(code or usual, title, error.what, field=error.field, remedy=error.remedy, errors=errors)
     if isinstance(error, Unavailable):
         response["Retry-After"] = "5"
-    if isinstance(error, QuotaExceeded):
+    if isinstance(error, (QuotaExceeded, StillAtWork)):
         response["Retry-After"] = str(error.again_s)
+    if isinstance(error, QuotaExceeded):
         response.data["violated-policies"] = list(error.policies)
     return response
 

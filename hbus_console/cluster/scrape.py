@@ -6,6 +6,7 @@ Without ``PROMETHEUS_MULTIPROC_DIR`` (a single process under test) it shows this
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from http import HTTPStatus
 from pathlib import Path
 
@@ -13,15 +14,20 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
-from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, Metric, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.registry import Collector
 
+from engine.core.clock import SystemClock
 from hbus_console import metric_files
 from hbus_console.access.permissions import GLOBAL, visible_scopes
 from hbus_console.accounts import services
 from hbus_console.accounts.actors import actor_of_token
 from hbus_console.cluster.feature import CLUSTER_VIEW
+from hbus_console.metrics import current
 from hbus_console.proxies import stands_on
+
+_clock = SystemClock()
 
 
 @never_cache
@@ -46,11 +52,27 @@ def metrics(request: HttpRequest) -> HttpResponse:
 def _latest() -> bytes:
     folder = os.environ.get(metric_files.VARIABLE)
     if not folder:
-        return generate_latest(REGISTRY)
+        return generate_latest(_now(REGISTRY))
     registry = CollectorRegistry()
     MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
     with metric_files.steady(Path(folder)):
-        return generate_latest(registry)
+        return generate_latest(_now(registry))
+
+
+class _Current(Collector):
+    """What is measured, without what was."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._registry = registry
+
+    def collect(self) -> Iterable[Metric]:
+        return current(self._registry.collect(), _clock.now_ms())
+
+
+def _now(registry: CollectorRegistry) -> CollectorRegistry:
+    found = CollectorRegistry()
+    found.register(_Current(registry))
+    return found
 
 
 #: What a proxy adds, one of them at least.

@@ -12,6 +12,7 @@ from redis.exceptions import RedisError
 
 from engine.core.error_text import words_of
 from engine.core.errors import BadInput, OutcomeUnknown, Unavailable
+from hbus_console import checks
 from hbus_console.access.permissions import GLOBAL, Actor, require
 from hbus_console.audit.models import OUTCOME_UNKNOWN
 from hbus_console.audit.services import record
@@ -51,8 +52,7 @@ def steer(
     require(actor, SUBSCRIPTION_OPERATE if topic else CLUSTER_OPERATE, topic or GLOBAL)
     if act not in ACTS:
         raise BadInput(f"Workers cannot {act}.", remedy=f"Choose one of {', '.join(ACTS)}.", field="act")
-    if act != "resume" and not reason.strip():
-        raise BadInput("A reason is required.", remedy="Say why; it goes into the audit log.", field="reason")
+    reason = checks.reason(reason, required=act != "resume")
     lost: OutcomeUnknown | None = None
     with transaction.atomic():
         # Asked for inside the transaction: what could not be sent is not recorded as done.

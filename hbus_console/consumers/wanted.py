@@ -64,9 +64,14 @@ class WantedSubscriptions:
         problems: dict[Key, str] = {}
         wanted: dict[Key, Wanted] = {}
         with fresh_connections():
-            for waiting in sync_registrations().waiting:
-                topic, _, group = waiting.rpartition("/")
-                problems[topic, group] = "its topic does not exist yet"
+            synced = sync_registrations()
+            for labels, why in (
+                (synced.waiting, "its topic does not exist yet"),
+                (synced.leaving, "a deleted one of its name is still being removed from the store"),
+            ):
+                for label in labels:
+                    topic, _, group = label.rpartition("/")
+                    problems[topic, group] = why
             for row in Subscription.objects.select_related("topic"):
                 key = (row.topic.name, row.group)
                 if not any(covers(scope, row.topic.name) for scope in self._scopes):

@@ -12,6 +12,7 @@ from engine.core.error_text import words_of
 from engine.core.errors import Unavailable
 from engine.core.facts import MOST_THINGS, CoreFields, FactBatch
 from hbus_console.database import is_away
+from hbus_console.evidence import freshness
 from hbus_console.evidence.booking import Booking
 from hbus_console.evidence.fact_stream import Entry, FactReader
 from hbus_console.evidence.losses import told
@@ -20,7 +21,7 @@ from hbus_console.evidence.numbering import Numbering
 from hbus_console.evidence.router import LEDGER
 from hbus_console.evidence.salvage import salvage
 
-CURSOR = "facts"
+CURSOR = freshness.FACTS
 #: Entries read at once; an entry holds up to two thousand facts.
 READ_ENTRIES = 16
 #: Facts booked in one transaction: enough to make the commit cheap, few enough to keep the write lock short.
@@ -66,20 +67,27 @@ class FactCollector:
     def step(self) -> int:
         """Read one round and book it; returns how many facts it held."""
         cursor, _ = Cursor.objects.get_or_create(name=CURSOR)
+        began_ms = self._clock.now_ms()
         try:
             entries = self._reader.read(cursor.entry, READ_ENTRIES)
             if not entries:
-                return self._check_end(cursor)
+                return self._check_end(cursor, began_ms)
             # Asked after the entries were read: by then it counts all that is in them.
             came_in = self._reader.came_in()
         except redis.RedisError as error:
             raise Unavailable(f"The fact stream could not be read: {words_of(error)}.") from error
-        booked = sum(self._book(cursor, batch, came_in) for batch in _batches(entries))
+        batches = _batches(entries)
+        # A round that was not full had all that there was.
+        whole = batches[-1] if len(entries) < READ_ENTRIES else None
+        booked = sum(
+            self._book(cursor, batch, came_in, began_ms if batch is whole else _order(batch[-1].id)[0])
+            for batch in batches
+        )
         self._reader.forget(cursor.entry, cursor.facts)
         return booked
 
-    def _book(self, cursor: Cursor, entries: list[Entry], came_in: int) -> int:
-        """Book all of ``entries`` at once; where that fails, engine by engine.
+    def _book(self, cursor: Cursor, entries: list[Entry], came_in: int, of_ms: int) -> int:
+        """Book all of ``entries`` at once; where that fails, engine by engine. All before ``of_ms`` is then booked.
 
         What one of them cannot book must hold up neither the others nor what follows.
         """
@@ -93,23 +101,23 @@ class FactCollector:
             booked += entry.count
         last = entries[-1].id
         try:
-            self._move(cursor, last, numbers.position, self._rows(facts).write)
+            self._move(cursor, last, numbers.position, of_ms, self._rows(facts).write)
         except _Overtaken:
             raise
         except Exception as error:
             if is_away(error):
                 raise
-            self._move(cursor, last, numbers.position, lambda: notices.extend(self._salvage(facts)))
+            self._move(cursor, last, numbers.position, of_ms, lambda: notices.extend(self._salvage(facts)))
         # What a process dropped before it reached the store, that process has counted; this is what was lost later.
         if self._count is not None:
             self._count(notices)
         cursor.entry, cursor.facts = last, numbers.position
         return booked
 
-    def _move(self, cursor: Cursor, entry: str, facts: int, write: Callable[[], None]) -> None:
+    def _move(self, cursor: Cursor, entry: str, facts: int, of_ms: int, write: Callable[[], None]) -> None:
         with transaction.atomic(using=LEDGER):
             moved = Cursor.objects.filter(name=CURSOR, entry=cursor.entry).update(
-                entry=entry, facts=facts, at_ms=self._clock.now_ms()
+                entry=entry, facts=facts, at_ms=min(of_ms, self._clock.now_ms())
             )
             if not moved:
                 raise _Overtaken("Another keeper has booked these facts.", remedy="It holds the duty now.")
@@ -127,10 +135,13 @@ class FactCollector:
         self._rows([notices]).write()
         return notices
 
-    def _check_end(self, cursor: Cursor) -> int:
+    def _check_end(self, cursor: Cursor, began_ms: int) -> int:
         """Nothing lies after the cursor: either all is booked, or the store has gone back to before it."""
         end, facts = self._reader.end()
         if end == "0-0" or _order(end) >= _order(cursor.entry):
+            if abs(began_ms - cursor.at_ms) >= freshness.NOTE_MS:
+                # Whoever reads figures must know that there was nothing to book.
+                Cursor.objects.filter(name=CURSOR, entry=cursor.entry).update(at_ms=began_ms)
             return 0
         rows = Booking()
         rows.add([self._dropped(0, "The store's clock or data went back; evidence may be missing.")])

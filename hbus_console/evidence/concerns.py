@@ -1,12 +1,17 @@
-"""What of the engines' facts needs a person. Each stays for some hours, and repetitions are added up."""
+"""What of the engines' facts needs a person. Each stays for some hours, or until a fact tells that it is over, and
+repetitions are added up.
+"""
 
 from __future__ import annotations
 
-from django.db.models import BigIntegerField, Max, Q
+from typing import TypeVar
+
+from django.db.models import BigIntegerField, Exists, Max, OuterRef, Q, QuerySet
 from django.db.models.fields.json import KT
 from django.db.models.functions import Cast, Coalesce
 from django.urls import reverse
 
+from engine.core.fact_kinds import FactKind
 from engine.core.subject import Subject
 from hbus_console.access.permissions import GLOBAL
 from hbus_console.access.scopes import scopes_q
@@ -20,30 +25,42 @@ from hbus_console.registry import subjects
 from hbus_console.ui.concern import MOST_OF_A_KIND, NOTICED_MS, Concern, Look, at
 from hbus_console.ui.formats import clock, num
 
+Row = TypeVar("Row", Notice, Evidence)
 _MOST = MOST_OF_A_KIND * 2
 
 
 def concerns(look: Look) -> list[Concern]:
     """The oldest first; those of engines without a ledger of their own after the others."""
-    calling = [kind.name for kind in kinds().values() if kind.calls_for_a_person]
+    calling = [kind for kind in kinds().values() if kind.calls_for_a_person]
     return at(110, [*_notices(look, calling), *_evidence(look, calling)])
 
 
-def _notices(look: Look, calling: list[str]) -> list[Concern]:
+def _notices(look: Look, calling: list[FactKind]) -> list[Concern]:
     # Q() | x is x, not everything.
     seen = scopes_q(look.scopes, "topic") | Q(topic="") if GLOBAL not in look.scopes else Q()
-    rows = Notice.objects.filter(seen, at_ms__gte=look.now_ms - NOTICED_MS, kind__in=calling)
+    rows = _calling(Notice.objects.filter(seen), look, calling, "topic")
     groups = rows.values("kind", "topic", "subscription", of=BY_ENGINE).annotate(total=total("count"), newest=Max("id"))
     totals = {group["newest"]: group["total"] for group in groups.order_by("-newest")[:_MOST]}
     return [_line(row, row.subject, totals[row.pk]) for row in Notice.objects.filter(pk__in=totals).order_by("pk")]
 
 
-def _evidence(look: Look, calling: list[str]) -> list[Concern]:
+def _evidence(look: Look, calling: list[FactKind]) -> list[Concern]:
     amount = Coalesce(Cast(KT("fields__amount"), BigIntegerField()), 1)
-    rows = Evidence.objects.filter(may_see(look.scopes), at_ms__gte=look.now_ms - NOTICED_MS, kind__in=calling)
+    rows = _calling(Evidence.objects.filter(may_see(look.scopes)), look, calling, "namespace")
     groups = rows.values("kind", "subject").annotate(total=total(amount), newest=Max("id")).order_by("-newest")
     totals = {group["newest"]: group["total"] for group in groups[:_MOST]}
     return [_line(row, row.about, totals[row.pk]) for row in Evidence.objects.filter(pk__in=totals).order_by("pk")]
+
+
+def _calling(rows: QuerySet[Row], look: Look, calling: list[FactKind], namespace: str) -> QuerySet[Row]:
+    """Those of ``rows`` that call for a person and are not over; ``namespace`` is the field of theirs."""
+    rows = rows.filter(at_ms__gte=look.now_ms - NOTICED_MS, kind__in=[kind.name for kind in calling])
+    for kind in calling:
+        if kind.over_with:
+            # In the order in which they were booked: clocks of processes differ.
+            later = rows.model._default_manager.filter(kind=kind.over_with, pk__gt=OuterRef("pk"))
+            rows = rows.exclude(Exists(later.filter(**{namespace: OuterRef(namespace)})), kind=kind.name)
+    return rows
 
 
 def _line(row: Notice | Evidence, subject: Subject | None, amount: int) -> Concern:

@@ -64,13 +64,17 @@ class Evidence(models.Model):
 
 
 class Cursor(models.Model):
-    """How far the fact stream is booked; moves in the transaction of the rows it stands for."""
+    """How far the evidence of that name is booked, see :mod:`~hbus_console.evidence.freshness`.
+
+    That of the fact stream moves in the transaction of the rows it stands for.
+    """
 
     name = models.CharField(max_length=20, primary_key=True)
     #: Id of the last booked entry of the stream.
     entry = models.CharField(max_length=40, default="0-0")
     #: Running number of the last booked fact.
     facts = models.BigIntegerField(default=0)
+    #: What happened before this is booked, if anybody told it.
     at_ms = models.BigIntegerField(default=0)
 
     class Meta:

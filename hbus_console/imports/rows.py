@@ -17,19 +17,18 @@ import msgspec
 from engine.core.error_text import words_of
 from engine.core.errors import BadInput
 from engine.core.strict_json import NotJson, read_json
+from hbus_console.imports.parquet import parquet_rows
 
 #: The longest field of a CSV file, in characters.
 FIELD_LIMIT = 16 * 1024 * 1024
-#: The longest line of a file of JSON lines, and the longest row of a CSV file, in bytes.
+#: The longest line of a file of JSON lines, and the longest row of a CSV or Parquet file, in bytes.
 LINE_LIMIT = 16 * 1024 * 1024
 #: The most lines one CSV row may have.
 ROW_LINES = 1_000
-#: A gzip may expand to so many bytes, and where it is large itself to so many times its size.
+#: A gzip, or the rows of a Parquet file, may expand to so many bytes, and where the file is large itself to so many
+#: times its size.
 EXPANDED_BYTES = 1024 * 1024 * 1024
 EXPANDED_TIMES = 200
-#: About how many bytes of a Parquet file's rows are held at once, and how many rows at most.
-PIECE_BYTES = 16 * 1024 * 1024
-PIECE_ROWS = 5_000
 _BLOCK = 1 << 20
 
 
@@ -118,8 +117,7 @@ def read_rows(path: Path) -> Iterator[ImportRow]:
 def _open(path: Path) -> IO[bytes]:
     if not path.name.endswith(".gz"):
         return path.open("rb")
-    most = max(EXPANDED_BYTES, EXPANDED_TIMES * path.stat().st_size)
-    return io.BufferedReader(_Expanding(path, most), _BLOCK)
+    return io.BufferedReader(_Expanding(path, _most_expanded(path)), _BLOCK)
 
 
 class _Expanding(io.RawIOBase):
@@ -270,32 +268,12 @@ def _bounded_lines(file: IO[bytes]) -> Iterator[bytes | None]:
 
 
 def _parquet_rows(path: Path) -> Iterator[ImportRow]:
-    # 60 MB, for files of one kind.
-    import pyarrow
-    import pyarrow.parquet
-
-    try:
-        file = pyarrow.parquet.ParquetFile(path)
-        number = 0
-        for group in range(file.num_row_groups):
-            about = file.metadata.row_group(group)
-            rows = max(1, min(PIECE_ROWS, PIECE_BYTES * about.num_rows // max(1, about.total_byte_size)))
-            for batch in file.iter_batches(batch_size=rows, row_groups=[group]):
-                size = batch.nbytes // max(1, batch.num_rows)
-                for at in range(batch.num_rows):
-                    number += 1
-                    values, problem = _python(batch.slice(at, 1))
-                    yield ImportRow(number, number, values, problem, size)
-    except pyarrow.ArrowException as error:
-        raise _unreadable(path, error) from error
+    for number, row in enumerate(parquet_rows(path, most=_most_expanded(path), longest=LINE_LIMIT), start=1):
+        yield ImportRow(number, number, row.values, row.problem, row.size)
 
 
-def _python(row: Any) -> tuple[dict[str, Any], str]:
-    """The values of one row, or why they have none in Python: nanoseconds, years after 9999, text that is no UTF-8."""
-    try:
-        return msgspec.to_builtins(row.to_pylist()[0], str_keys=True), ""
-    except (ValueError, OverflowError, TypeError) as error:
-        return {}, f"the row cannot be read: {words_of(error)}"
+def _most_expanded(path: Path) -> int:
+    return max(EXPANDED_BYTES, EXPANDED_TIMES * path.stat().st_size)
 
 
 def _unreadable(path: Path, error: Exception) -> BadInput:

@@ -17,7 +17,8 @@ from engine.bus.subjects import topic_subject
 from engine.bus.transport import Priority
 from engine.core.clock import from_rfc3339
 from engine.core.error_text import words_of
-from engine.core.errors import BadInput
+from hbus_console import checks
+from hbus_console.access.context import note_owed
 from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.services import record
 from hbus_console.outbox.fitting import fitting
@@ -78,21 +79,23 @@ def check(topic: str, message: Message) -> None:
 
 
 def wake_relay() -> None:
-    """Tell the relay that there is work. Without the store it finds it by itself, within its interval."""
+    """Tell the relay that there is work. Without the store it finds it by itself, and whoever asked is told that it
+    waits.
+    """
     try:
         wake = store.client().pipeline(transaction=False)
         wake.lpush(wake_key(), 1)
         wake.ltrim(wake_key(), 0, 0)
         wake.execute()
     except redis.RedisError as error:
+        note_owed("publish what is in the outbox")
         _log.info("outbox relay not woken", error=words_of(error))
 
 
 def retry_refused(actor: Actor, topic: str, reason: str) -> int:
     """Offer a topic's refused outbox messages to the bus again; returns how many there were."""
     require(actor, PUBLISH, topic)
-    if not reason.strip():
-        raise BadInput("A reason is required.", remedy="Say why they shall be published now.", field="reason")
+    reason = checks.reason(reason)
     with transaction.atomic():
         count = OutboxMessage.objects.filter(topic=topic, refused_at__isnull=False).update(
             refused_at=None, last_error=""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from django.db.models import Count
 
 from hbus_console.access.scopes import scopes_q
-from hbus_console.deadletters.counting import by_topic, where
+from hbus_console.deadletters.counting import by_topic, told, where
 from hbus_console.topics.models import Topic
 from hbus_console.topics.standing import TopicRow, topic_row
 from hbus_console.traffic import flow, history
@@ -56,6 +56,7 @@ def _figures(stand: Standing, dead: dict[str, int], past: History, now_ms: int) 
     total = stand.now.total
     first = series.first_attempt
     first_attempt = "nothing settled in this time" if first is None else f"{share(first)} at first attempt"
+    why = stand.booked.why
     return [
         Figure(
             key="published",
@@ -64,7 +65,7 @@ def _figures(stand: Standing, dead: dict[str, int], past: History, now_ms: int) 
             unit="/s",
             tone="accent",
             history=series.published[:whole],
-            note=_peak(series),
+            note=why or _peak(series),
             url_name="messages:search",
         ),
         Figure(
@@ -74,7 +75,7 @@ def _figures(stand: Standing, dead: dict[str, int], past: History, now_ms: int) 
             unit="/s",
             tone="ok",
             history=series.settled[:whole],
-            note=first_attempt,
+            note=why or first_attempt,
             url_name="subscriptions:list",
         ),
         Figure(
@@ -90,11 +91,11 @@ def _figures(stand: Standing, dead: dict[str, int], past: History, now_ms: int) 
         Figure(
             key="dead",
             label="Dead letters",
-            value=formats.num(sum(dead.values())),
+            value=told(sum(dead.values()), stand.dead),
             unit="",
-            tone="bad" if dead else "muted",
+            tone="bad" if dead else "muted" if stand.dead.known else "warn",
             history=series.dead[:whole],
-            note=where(dead),
+            note=where(dead, stand.dead),
             url_name="deadletters:list",
         ),
         Figure(
@@ -104,7 +105,7 @@ def _figures(stand: Standing, dead: dict[str, int], past: History, now_ms: int) 
             unit=handling(total.handler_us)[1],
             tone="muted",
             history=series.handler_ms[:whole],
-            note=_slowest(series),
+            note=why or _slowest(series),
         ),
     ]
 

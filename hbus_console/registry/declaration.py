@@ -61,6 +61,8 @@ class SubjectKind:
     words: str
     #: ``address(subject) -> str``: the page of one, empty when it has none (any more).
     address: Dotted = ""
+    #: ``named(namespace, name) -> str``: likewise by its own name, where that may be one that a subject cannot hold.
+    named: Dotted = ""
     #: Its names mean something inside their namespace only, so that sentences say ``namespace/name``.
     local: bool = False
     #: The kind of its namespace, where that is a thing of its own: ``topic``.
@@ -150,6 +152,9 @@ class Feature:
     owned: tuple[Owned, ...] = ()
     #: An action of the audit log -> what was done, to stand between actor and target.
     audit_words: Mapping[str, str] = field(default_factory=dict)
+    #: An action of the audit log -> ``sides(entries) -> list[audit.sides.Sides]``: what may be shown of each entry's
+    #: before and after by now, in their order; no search looks into those of these actions.
+    audit_sides: Mapping[str, Dotted] = field(default_factory=dict)
     #: ``related(actor, entry) -> list[audit.links.Group]``: what of this feature belongs to an entry.
     audit_related: Dotted = ""
     #: What engines declare of their facts: :class:`~engine.core.fact_kinds.FactCatalog`.

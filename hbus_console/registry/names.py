@@ -80,6 +80,7 @@ PREFIXES = Named[Mount](
 )
 OWNED = Named[Owned]("rows that a team owns as", "owned", lambda it: ((owned.relation, owned) for owned in it.owned))
 AUDIT_WORDS = Named[str]("words for the audited act", "audit_words", lambda it: it.audit_words.items())
+AUDIT_SIDES = Named[str]("what is shown of the audited act", "audit_sides", lambda it: it.audit_sides.items())
 DUTIES = Named[Any]("a duty", "duties", _duties)
 ALERT_KINDS = Named[Any]("an alert kind", "alerts", _kinds_of_alerts)
 FACT_KINDS = Named[Any]("a fact kind", "facts", _kinds_of_facts)
@@ -98,6 +99,7 @@ NAMED: tuple[Named[Any], ...] = (
     PREFIXES,
     OWNED,
     AUDIT_WORDS,
+    AUDIT_SIDES,
     DUTIES,
     ALERT_KINDS,
     FACT_KINDS,

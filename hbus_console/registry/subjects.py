@@ -8,6 +8,7 @@ from engine.core.subject import Subject
 from hbus_console.registry.declaration import SubjectKind
 from hbus_console.registry.loading import features, resolve
 from hbus_console.registry.names import SUBJECT_KINDS
+from hbus_console.subjects import readable
 
 
 @cache
@@ -25,3 +26,9 @@ def address(subject: Subject) -> str:
     """The page of ``subject``; empty when it has none (any more)."""
     declared = kind_named(subject.kind).address
     return str(resolve(declared)(subject)) if declared else ""
+
+
+def address_named(kind: str, namespace: str, name: str) -> str:
+    """Likewise of a subject by its parts, as others have named it."""
+    declared = kind_named(kind).named
+    return str(resolve(declared)(namespace, name)) if declared else address(readable(kind, namespace, name))

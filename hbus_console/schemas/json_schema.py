@@ -108,7 +108,7 @@ def _compile(body: Any) -> tuple[jsonschema_rs.Draft202012Validator, Effort]:
             body, validate_formats=True, offline=True, pattern_options=jsonschema_rs.RegexOptions()
         )
     except (ValueError, jsonschema_rs.ReferencingError) as error:
-        raise _refusal(_schema_fault(error), "Use JSON Schema draft 2020-12.") from error
+        raise _refusal(_schema_fault(error), _remedy(error)) from error
     return validator, effort
 
 
@@ -144,6 +144,13 @@ def _schema_fault(error: Exception) -> str:
         where = "/".join(str(step) for step in error.instance_path)
         return f"This is not a valid schema{' at ' + where if where else ''}: {error.message.splitlines()[0]}."
     return f"This is not a valid schema: {words_of(error).splitlines()[0]}."
+
+
+def _remedy(error: Exception) -> str:
+    if isinstance(error, jsonschema_rs.ValidationError) and error.kind.as_dict().get("format") == "regex":
+        # The draft allows these; an engine that never goes back has none, and takes no longer than the text is long.
+        return "Mend the pattern; lookaround, as (?=…) and (?<!…), and back references, as \\1, are not supported here."
+    return "Use JSON Schema draft 2020-12."
 
 
 def _fault(error: jsonschema_rs.ValidationError, quotes: Quotes | None = None) -> tuple[str, str]:

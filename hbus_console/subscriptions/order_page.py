@@ -16,7 +16,7 @@ from engine.bus.partitions import Owned, Parked, partition_of
 from hbus_console.cluster import probes
 from hbus_console.messages.became import meant_for_one
 from hbus_console.messages.checking import SKEW_MS
-from hbus_console.messages.models import LedgerEvent, LedgerMessage
+from hbus_console.messages.models import FAILED, LedgerEvent, LedgerMessage
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services.order import DECIDED, FACT_OF, carrier, spelt
 
@@ -292,7 +292,7 @@ def _add(step: OrderStep, event: LedgerEvent, *, is_parked: bool) -> None:
 def _blocked(row: Subscription, now_ms: int) -> tuple[list[BlockedKey], bool]:
     """Keys whose head failed in the last hour and is not through yet; and whether there may be more of them."""
     last_hour = LedgerEvent.objects.filter(
-        topic=row.topic.name, subscription=row.group, kind="retried", at_ms__gte=now_ms - HOUR_MS
+        FAILED, topic=row.topic.name, subscription=row.group, kind="retried", at_ms__gte=now_ms - HOUR_MS
     ).order_by("-at_ms")[: FAILURES + 1]
     failures = list(last_hour)
     newest: dict[tuple[str, str | None], LedgerEvent] = {}

@@ -86,8 +86,8 @@ def _ask(transport: str, groups: list[GroupName]) -> dict[GroupName, bool]:
 
 
 def _remove(removal: StoreRemoval, label: str, done: Reconciled) -> None:
-    transport_objects.remove(removal)
-    done.removed.append(label)
+    if transport_objects.remove(removal):
+        done.removed.append(label)
 
 
 def _make_group(subscription: Subscription, label: str, done: Reconciled, clock: Clock) -> None:

@@ -12,7 +12,10 @@ from hbus_console.access.permissions import Actor, visible_scopes
 from hbus_console.access.scopes import namespace_q
 from hbus_console.cluster import probes
 from hbus_console.cluster.services import living
+from hbus_console.deadletters import counting
 from hbus_console.deadletters.models import DeadLetter
+from hbus_console.evidence import freshness
+from hbus_console.evidence.freshness import Freshness
 from hbus_console.nodes.stamps import Node
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services.breaker import open_breakers
@@ -38,7 +41,6 @@ STATES = (
     "unknown",
 )
 _SPARK_POINTS = 30
-_STILL = flow.Rates()
 _NONE = flow.Attempts()
 
 
@@ -58,6 +60,9 @@ class SubscriptionRow:
     attempts: flow.Attempts = field(default_factory=flow.Attempts)
     #: Whether some consumer takes its messages; ``None`` while nobody can tell.
     served: bool | None = True
+    #: Of when the facts are that rates and attempts are made of, and the dead letters.
+    booked: Freshness = field(default_factory=Freshness)
+    dead_of: Freshness = field(default_factory=Freshness)
 
     @property
     def unsettled(self) -> int | None:
@@ -66,6 +71,11 @@ class SubscriptionRow:
     @property
     def backlog(self) -> Backlog:
         return Backlog.of([self.lag])
+
+    @property
+    def dead_told(self) -> str:
+        """How many dead letters wait for a decision, as far as it is known."""
+        return counting.told(self.dead, self.dead_of)
 
     @property
     def failed(self) -> str:
@@ -129,7 +139,7 @@ class SubscriptionRow:
             -int(self.state != "active"),
             -self.dead,
             -(self.unsettled or 0),
-            -self.rates.settled,
+            -(self.rates.settled or 0),
             self.subscription.topic.name,
             self.subscription.group,
         )
@@ -152,8 +162,10 @@ def subscription_rows(who: Actor, chosen: TimeRange, now_ms: int, wanted: Subscr
         found = found.filter(Q(group__icontains=wanted.q) | Q(topic__name__icontains=wanted.q))
     sparks = flow.subscription_sparks(chosen.start_ms, chosen.end_ms, scopes, _SPARK_POINTS)
     attempts = flow.subscription_attempts(chosen.start_ms, chosen.end_ms, scopes)
-    now = flow.rates(now_ms, scopes).subscriptions
-    lag = flow.latest_lag(scopes)
+    of = freshness.read(now_ms)
+    booked, dead_of = of[freshness.FACTS], of[freshness.DEAD_LETTERS]
+    now = flow.rates(now_ms, scopes, booked)
+    lag = flow.latest_lag(scopes, now_ms)
     dead = dead_counts(scopes)
     shown = {(row.topic.name, row.group): row for row in found.select_related("topic", "team")}
     breakers = open_breakers(list(shown))
@@ -162,13 +174,15 @@ def subscription_rows(who: Actor, chosen: TimeRange, now_ms: int, wanted: Subscr
         SubscriptionRow(
             row,
             sparks.get(key, ()),
-            now.get(key, _STILL),
+            now.subscription(*key),
             lag.get(key),
             dead.get(key, 0),
             now_ms,
             breakers[key].state if key in breakers else "",
             attempts.get(key, _NONE),
             None if taken is None else key in taken,
+            booked,
+            dead_of,
         )
         for key, row in shown.items()
     ]
@@ -186,6 +200,11 @@ def dead_counts(scopes: Sequence[str]) -> dict[tuple[str, str], int]:
         .order_by()
     )
     return {(topic, subscription): count for topic, subscription, count in rows}
+
+
+def waiting_letters(topic: str, group: str) -> int:
+    """Likewise of one subscription."""
+    return DeadLetter.objects.filter(topic=topic, subscription=group, state=DeadLetter.State.DEAD).count()
 
 
 def takes(node: Node, status: Mapping[str, Any]) -> bool:

@@ -18,6 +18,7 @@ from engine.bus.transport import Lag
 from hbus_console.access.permissions import Actor
 from hbus_console.cluster import probes
 from hbus_console.cluster.services import living
+from hbus_console.deadletters import counting
 from hbus_console.deadletters.telling import CauseTally, Telling
 from hbus_console.messages.models import FAILED, LedgerEvent
 from hbus_console.nodes.stamps import Node
@@ -284,6 +285,8 @@ def _answer(
         return "No consumer runs it: messages wait.", "bad" if lag and lag.unsettled else "warn"
     if wanted := _stopped(row, lines) or _undecided(row, lag) or _slow(lag, now_ms):
         return wanted
+    if row.rates.settled is None:
+        return f"It keeps up; how much it settles is {row.booked.why}.", "warn"
     return f"It keeps up and settles {formats.rate(row.rates.settled)} messages a second.", "ok"
 
 
@@ -331,22 +334,26 @@ def _figures(row: SubscriptionRow, lag: Lag | None, chosen: TimeRange, now_ms: i
     first = history.first_attempt
     backlog = Backlog.of([lag])
     handling, _, unit = formats.duration(row.rates.handler_us).partition(" ")
+    settled = (
+        "nothing settled in this time" if first is None else f"mean of half a minute; {share(first)} at first attempt"
+    )
+    why, until = row.booked.why, "in this time"
+    if not row.booked.known:
+        until = f"until {formats.clock(row.booked.of_ms)[:8]}" if row.booked.of_ms else "so far"
     return [
         Figure(f"{live}/rate", "Settled", formats.rate(row.rates.settled), "/s", "ok", history.settled,
-               "nothing settled in this time" if first is None
-               else f"mean of half a minute; {share(first)} at first attempt"),
+               why or settled),
         # Not by the stream, which tells what the keeper saw last: here the store itself is asked.
         Figure("", "Unsettled", backlog.told, "", backlog.tone,
                waiting.unsettled, parts(lag) if lag else "the store cannot be asked"),
         Figure("", "Oldest unsettled", *_waited(lag, now_ms), "muted", (),
                _since(lag)),
         Figure("", "Handling time", handling, unit, "muted", history.handler_ms,
-               "mean of half a minute" if handling != formats.num(None) else "no attempt just now"),
+               why or ("mean of half a minute" if handling != formats.num(None) else "no attempt just now")),
         Figure("", "Failed attempts", *failing(row.attempts.failed_share), "warn" if row.attempts.failed else "muted",
-               history.failed, f"{formats.num(row.attempts.failed)} of {formats.num(row.attempts.total)} in this time"),
-        Figure("", "Dead letters", formats.num(row.dead), "", "bad" if row.dead else "muted", history.dead,
-               formats.agreeing(row.dead, "waits for a decision", "wait for a decision",
-                                none="none waits for a decision"), "bad" if row.dead else "",
+               history.failed, f"{formats.num(row.attempts.failed)} of {formats.num(row.attempts.total)} {until}"),
+        Figure("", "Dead letters", row.dead_told, "", "bad" if row.dead else "muted", history.dead,
+               counting.waits(row.dead, row.dead_of), "bad" if row.dead else "",
                url_name="deadletters:list"),
     ]  # fmt: skip
 

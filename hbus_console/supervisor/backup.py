@@ -17,6 +17,7 @@ from django.db.migrations.recorder import MigrationRecorder
 
 from engine.core.clock import Clock, SystemClock, to_rfc3339
 from engine.core.env import Env
+from hbus_console import checks
 from hbus_console.access.permissions import Actor
 from hbus_console.audit.models import newest
 from hbus_console.audit.services import record
@@ -49,6 +50,7 @@ def back_up(
     messages are not in it. Raises ``BadInput`` when ``target`` is there, ``ConfigurationError`` where PostgreSQL's
     programs are not, and ``OSError`` when the disk refuses.
     """
+    reason = checks.reason(reason, required=False)
     refuse_existing(target)
     with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as name:
         folder = Path(name)

@@ -20,6 +20,8 @@ from hbus_console.supervisor import state
 GONE = "gone"
 #: Words of a process that is as it should be.
 _FINE = {state.READY, "beating"}
+#: And of one that is on its way up.
+_COMING = {state.WAITING, state.STARTING, state.BACKING_OFF}
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,14 @@ class Status:
     def as_dict(self) -> dict[str, Any]:
         plain: dict[str, Any] = msgspec.to_builtins(self)
         return {**plain, "healthy": self.healthy, "memory": self.memory}
+
+
+def being_started(folder: Path, role: str) -> bool:
+    """Whether the supervisor of ``folder`` has a process of that role on its way up, for the first time or anew."""
+    snapshot = state.read(folder)
+    if snapshot is None or not state.is_running(folder):
+        return False
+    return any(each.role == role and each.state in _COMING for each in snapshot.roles)
 
 
 def collect(folder: Path, nodes: Sequence[Node], clock: Clock, *, clock_alarm_ms: int) -> Status:

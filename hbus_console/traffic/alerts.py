@@ -8,7 +8,8 @@ from django.db.models import BooleanField
 from django.db.models.expressions import RawSQL
 
 from hbus_console.alerts.kinds import AlertKind, DefaultRule
-from hbus_console.alerts.round import Case, Round
+from hbus_console.alerts.round import Case, Round, at_least, evidence
+from hbus_console.evidence.freshness import FACTS
 from hbus_console.evidence.totals import total
 from hbus_console.messages.models import FlowSample
 from hbus_console.subscriptions.targets import SUBSCRIPTIONS
@@ -36,8 +37,9 @@ def _oldest(case: Case) -> float | None:
     return waited_s
 
 
-def _publish_failures(case: Case) -> float:
-    return case.round.once(_failed, case.since_ms).get(case.target.subject.namespace, 0)
+def _publish_failures(case: Case) -> float | None:
+    failures = case.round.once(_failed, case.since_ms).get(case.target.subject.namespace, 0)
+    return at_least(case, failures, case.round.once(evidence)[FACTS].known)
 
 
 def _failed(_: Round, since_ms: int) -> Mapping[str, int]:
@@ -45,9 +47,12 @@ def _failed(_: Round, since_ms: int) -> Mapping[str, int]:
     return dict(rows.values_list("topic").annotate(failures=total("failed")).order_by())
 
 
-def _silence(case: Case) -> float:
+def _silence(case: Case) -> float | None:
     """Silence before the watch began is not held against a topic, unless it was held against it already."""
     now = case.round
+    if not now.once(evidence)[FACTS].known:
+        # Nobody has heard, and not: nobody has spoken.
+        return None
     published_ms = now.kept(Pulse).last_ms(case.target.subject.namespace, now.now_ms)
     since_ms = max(published_ms, case.target.created_ms, 0 if case.firing else now.watching_ms)
     return max(0, now.now_ms - since_ms) / 60_000

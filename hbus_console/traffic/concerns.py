@@ -12,6 +12,7 @@ from engine.core.clock import to_datetime
 from engine.core.subject import Subject
 from hbus_console.access.scopes import scopes_q
 from hbus_console.alerts.concerns import firing_on
+from hbus_console.evidence.freshness import not_known
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.traffic.flow import LAG_MEMORY_MS, LagNow
 from hbus_console.traffic.standing import NOT_KNOWN, lag, stand
@@ -50,6 +51,17 @@ def _late(look: Look, late: list[LagNow]) -> list[Concern]:
 
 def _unknown(look: Look, said: Set[Subject]) -> list[Concern]:
     """Of which nobody can tell whether anything waits: as long as it is so, nothing says that all is well."""
+    if (lines := look.once(lag)) and all(line.old for line in lines):
+        # It is not theirs, one by one: nobody samples.
+        return [
+            Concern(
+                "warn",
+                f"What waits is {not_known(max(line.at_ms for line in lines))}",
+                "no keeper is sampling",
+                reverse("cluster:overview"),
+                "Open cluster",
+            )
+        ]
     dark = {(line.topic, line.subscription) for line in look.once(lag) if line.unsettled is None}
     if unread := look.once(stand).unread - {(line.topic, line.subscription) for line in look.once(lag)}:
         # What was made a moment ago has not been asked for yet.
@@ -57,12 +69,13 @@ def _unknown(look: Look, said: Set[Subject]) -> list[Concern]:
             scopes_q(look.scopes, "topic__name"), created_at__lt=to_datetime(look.now_ms - LAG_MEMORY_MS)
         )
         dark |= unread & set(made.values_list("topic__name", "group"))
+    unasked = {(line.topic, line.subscription): not_known(line.at_ms) for line in lines if line.old}
     return spell(
         sorted(pair for pair in dark if subscription_subject(*pair) not in said),
         lambda pair: Concern(
             "warn",
             f"What waits for {pair[1]} on {pair[0]} is not known",
-            "its store cannot be asked, or cannot tell",
+            (unasked[pair] + ": " if pair in unasked else "") + "its store cannot be asked, or cannot tell",
             reverse("subscriptions:detail", args=pair),
             "Open",
             incident=Incident(subscription_subject(*pair)),

@@ -7,7 +7,7 @@ on an index, however many messages the ledger holds.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from django.db import connections
@@ -16,6 +16,7 @@ from django.db.models import F, Max, Q, QuerySet, Sum
 from engine.bus.subjects import subscription_subject
 from engine.core.clock import SystemClock
 from engine.core.subject import Subject
+from hbus_console.evidence.freshness import Freshness
 from hbus_console.evidence.router import LEDGER
 from hbus_console.evidence.totals import mass
 from hbus_console.messages.models import FINE_MS, Flow, FlowRollup, FlowSample, LagSample
@@ -48,14 +49,14 @@ _clock = SystemClock()
 
 @dataclass(frozen=True)
 class Rates:
-    """Messages a second."""
+    """Messages a second; ``None``: nobody knows."""
 
-    published: float = 0.0
-    settled: float = 0.0
-    retried: float = 0.0
-    dead: float = 0.0
-    deduplicated: float = 0.0
-    expired: float = 0.0
+    published: float | None = 0.0
+    settled: float | None = 0.0
+    retried: float | None = 0.0
+    dead: float | None = 0.0
+    deduplicated: float | None = 0.0
+    expired: float | None = 0.0
     #: Share of the settled ones that needed one attempt, 0 to 1; ``None`` when nothing was settled.
     first_attempt: float | None = None
     #: Mean time in the handler; ``None`` when nothing was settled.
@@ -75,6 +76,12 @@ class Attempts:
         return self.failed / self.total if self.total else None
 
 
+#: Of what nothing flows.
+STILL = Rates()
+#: While the facts are not booked.
+NOT_KNOWN = Rates(**dict.fromkeys((each.name for each in fields(Rates)), None))
+
+
 @dataclass(frozen=True)
 class FlowNow:
     """The rates of the last half minute, see :func:`rates`: in all, by topic, and by (topic, subscription)."""
@@ -82,6 +89,14 @@ class FlowNow:
     total: Rates
     topics: dict[str, Rates]
     subscriptions: dict[tuple[str, str], Rates]
+    #: Of all topics and subscriptions that are not named.
+    rest: Rates = STILL
+
+    def topic(self, name: str) -> Rates:
+        return self.topics.get(name, self.rest)
+
+    def subscription(self, topic: str, group: str) -> Rates:
+        return self.subscriptions.get((topic, group), self.rest)
 
 
 @dataclass(frozen=True)
@@ -121,7 +136,9 @@ class Series:
 
 @dataclass(frozen=True)
 class LagNow:
-    """Where one subscription stood when it was last read."""
+    """Where one subscription stands, by its last reading. Of an old one is left when it was: how many wait and since
+    when is not known any more.
+    """
 
     topic: str
     subscription: str
@@ -131,6 +148,15 @@ class LagNow:
     retrying: int
     oldest_ms: int | None
     parked: int = 0
+    old: bool = False
+
+    @classmethod
+    def read(cls, sampled: tuple[Any, ...], now_ms: int) -> LagNow:
+        """From the columns :data:`_LAG`."""
+        found = cls(*sampled)
+        if Freshness.at(found.at_ms, now_ms).known:
+            return found
+        return replace(found, waiting=None, in_flight=0, retrying=0, oldest_ms=None, parked=0, old=True)
 
     @property
     def subject(self) -> Subject:
@@ -138,7 +164,7 @@ class LagNow:
 
     @property
     def unsettled(self) -> int | None:
-        """What it has not settled; ``None`` when the store cannot tell."""
+        """What it has not settled; ``None`` when the store cannot tell, or nobody has asked it lately."""
         return None if self.waiting is None else self.waiting + self.in_flight + self.retrying + self.parked
 
 
@@ -151,10 +177,13 @@ class LagSeries:
     unsettled: list[int | None]
 
 
-def rates(now_ms: int, scopes: Sequence[str]) -> FlowNow:
+def rates(now_ms: int, scopes: Sequence[str], booked: Freshness) -> FlowNow:
     """Rates of the last :data:`RATE_BUCKETS` complete buckets before ``now_ms``: each weighs one more than the one
     before it, so that a rate falls with every bucket in which nothing comes. Shares and times are of all three alike.
+    While facts are not ``booked`` there are none: what nobody has booked did not stop to flow.
     """
+    if not booked.known:
+        return FlowNow(NOT_KNOWN, {}, {}, NOT_KNOWN)
     end_ms = now_ms - now_ms % BUCKET_MS
     start_ms = end_ms - RATE_BUCKETS * BUCKET_MS
     # Of the oldest bucket 1, of the next 2, and so on.
@@ -243,20 +272,20 @@ def subscription_attempts(start_ms: int, end_ms: int, scopes: Sequence[str]) -> 
     }
 
 
-def latest_lag(scopes: Sequence[str]) -> dict[tuple[str, str], LagNow]:
-    """The newest sample of every (topic, subscription). Look at ``at_ms`` for how old it is."""
+def latest_lag(scopes: Sequence[str], now_ms: int) -> dict[tuple[str, str], LagNow]:
+    """The newest sample of every (topic, subscription), as far as it still tells of ``now_ms``."""
     newest = LagSample.objects.aggregate(newest=Max("at_ms"))["newest"]
     if newest is None:
         return {}
     # One tick of the sampler stamps all its rows with the same instant, so nearly all stand there; what could not be
     # read in the last tick has an older one, and only of that is more than one row looked at.
     recent = LagSample.objects.filter(topic_filter(scopes), at_ms__gt=newest - LAG_MEMORY_MS)
-    found = {(row[0], row[1]): LagNow(*row) for row in recent.filter(at_ms=newest).values_list(*_LAG)}
+    found = {(row[0], row[1]): LagNow.read(row, now_ms) for row in recent.filter(at_ms=newest).values_list(*_LAG)}
     late = recent.values_list("topic", "subscription").annotate(latest=Max("at_ms")).filter(latest__lt=newest)
     if older := {(topic, group): at_ms for topic, group, at_ms in late.order_by()}:
         for row in recent.filter(at_ms__in=set(older.values())).values_list(*_LAG):
             if older.get((row[0], row[1])) == row[2]:
-                found[row[0], row[1]] = LagNow(*row)
+                found[row[0], row[1]] = LagNow.read(row, now_ms)
     return found
 
 

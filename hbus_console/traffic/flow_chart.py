@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from engine.core.clock import to_datetime
+from engine.core.clock import SystemClock, to_datetime
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import Actor, require, visible_scopes
 from hbus_console.access.scopes import scopes_q
 from hbus_console.audit.feature import AUDIT_READ
 from hbus_console.audit.models import AuditEntry
+from hbus_console.evidence.freshness import facts
 from hbus_console.traffic import flow, history
 from hbus_console.traffic.history import complete_slots
 from hbus_console.ui.formats import epoch_ms
@@ -38,6 +39,8 @@ MARKED = {
 #: More marks than this are a wall; the newest are kept.
 MOST_MARKS = 24
 
+_clock = SystemClock()
+
 
 def flow_chart(who: Actor, chosen: TimeRange, topic: str = "", subscription: str = "") -> dict[str, Any]:
     """What charts.js draws, for all that ``who`` may see, for one topic, or for one of its subscriptions.
@@ -49,7 +52,7 @@ def flow_chart(who: Actor, chosen: TimeRange, topic: str = "", subscription: str
     scopes = visible_scopes(who)
     if topic:
         series = flow.series(chosen.start_ms, chosen.end_ms, scopes, topic, subscription)
-        whole = complete_slots(series, chosen.end_ms)
+        whole = complete_slots(series, chosen.end_ms, facts(_clock.now_ms()))
     else:
         past = history.of(scopes, chosen)
         series, whole = past.series, past.whole

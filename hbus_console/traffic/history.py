@@ -20,6 +20,7 @@ from django.db import DatabaseError
 from engine.core.clock import Clock, SystemClock
 from engine.core.error_text import words_of
 from hbus_console.database import fresh_connections
+from hbus_console.evidence.freshness import Freshness, facts
 from hbus_console.traffic import flow
 from hbus_console.ui.timerange import TimeRange
 
@@ -34,6 +35,7 @@ _SPARK_POINTS = 30
 Key = tuple[tuple[str, ...], str]
 
 _log = structlog.get_logger(__name__)
+_clock = SystemClock()
 
 
 @dataclass(frozen=True)
@@ -50,20 +52,21 @@ Read = Callable[[tuple[str, ...], TimeRange], History]
 
 
 def read(scopes: tuple[str, ...], chosen: TimeRange) -> History:
-    """Ask the ledger: four queries."""
+    """Ask the ledger: five queries."""
     series = flow.series(chosen.start_ms, chosen.end_ms, scopes)
     return History(
         series=series,
         waiting=flow.lag_series(chosen.start_ms, chosen.end_ms, scopes),
         topics=flow.topic_sparks(chosen.start_ms, chosen.end_ms, scopes, _SPARK_POINTS),
-        whole=complete_slots(series, chosen.end_ms),
+        whole=complete_slots(series, chosen.end_ms, facts(_clock.now_ms())),
     )
 
 
-def complete_slots(series: flow.Series, end_ms: int) -> int:
+def complete_slots(series: flow.Series, end_ms: int, booked: Freshness) -> int:
     """How many slots of ``series`` are over and booked; a slot still filling would look like a fall to nothing."""
     whole = len(series.t)
-    while whole > 1 and (series.t[whole - 1] + series.step_s) * 1000 > end_ms - BOOKED_AFTER_MS:
+    booked_ms = end_ms if booked.known else min(end_ms, booked.of_ms or 0)
+    while whole > 1 and (series.t[whole - 1] + series.step_s) * 1000 > booked_ms - BOOKED_AFTER_MS:
         whole -= 1
     return whole
 

@@ -8,10 +8,8 @@ from typing import NamedTuple
 from django.db.models import Max
 
 from hbus_console.alerts.round import Round
+from hbus_console.evidence.freshness import Freshness
 from hbus_console.messages.models import LagSample
-
-#: A reading of the lag older than this tells nothing any more: the sampler stands still.
-STALE_MS = 60_000
 
 
 class Sampled(NamedTuple):
@@ -27,7 +25,7 @@ class Sampled(NamedTuple):
 def newest_sample(now: Round) -> Mapping[tuple[str, str], Sampled]:
     """By topic and group, in two queries; empty when nobody has sampled lately."""
     newest = LagSample.objects.aggregate(newest=Max("at_ms"))["newest"]
-    if newest is None or abs(now.now_ms - newest) > STALE_MS:
+    if not Freshness.at(newest, now.now_ms).known:
         return {}
     # One tick of the sampler stamps all its rows with the same instant.
     rows = LagSample.objects.filter(at_ms=newest).values_list(

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from django.conf import settings
 
 from engine.bus.transport import Lag
 from hbus_console.access.scopes import scopes_q
+from hbus_console.evidence import freshness
+from hbus_console.evidence.freshness import Freshness
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.traffic import flow
 from hbus_console.traffic.flow import LagNow
@@ -33,16 +35,21 @@ class Backlog:
     unknown: int = 0
     #: When the longest-waiting one that is known was published.
     oldest_ms: int | None = None
+    #: Since when those that are unknown are, where that is because nobody has asked the store since.
+    since_ms: int | None = None
 
     @classmethod
     def of(cls, lags: Iterable[Lag | flow.LagNow | None]) -> Backlog:
         """Of all of ``lags``; ``None`` stands for a subscription of which nobody has heard."""
         lags = list(lags)
         heard = [lag for lag in lags if lag is not None]
+        old = [lag.at_ms for lag in heard if isinstance(lag, flow.LagNow) and lag.old]
+        unknown = sum(lag is None or lag.waiting is None for lag in lags)
         return cls(
             sum((lag.waiting or 0) + lag.in_flight + lag.retrying + lag.parked for lag in heard),
-            sum(lag is None or lag.waiting is None for lag in lags),
+            unknown,
             min((lag.oldest_ms for lag in heard if lag.oldest_ms), default=None),
+            min(old) if old and len(old) == unknown else None,
         )
 
     @property
@@ -60,7 +67,14 @@ class Backlog:
         """``oldest 1.4 s``, or why there is none."""
         if not self.unknown:
             return oldest(self.oldest_ms, now_ms)
-        return NOT_KNOWN if self.oldest_ms is None else f"{oldest(self.oldest_ms, now_ms)} or more"
+        if self.oldest_ms is not None:
+            return f"{oldest(self.oldest_ms, now_ms)} or more"
+        return self.unasked or NOT_KNOWN
+
+    @property
+    def unasked(self) -> str:
+        """``not known since 14:02:11``, where all that is unknown is so because nobody has asked the store since."""
+        return freshness.not_known(self.since_ms) if self.since_ms else ""
 
 
 #: Stands where "nothing waits" would, while the store cannot tell.
@@ -75,6 +89,9 @@ class Standing:
     lag: dict[tuple[str, str], flow.LagNow]
     #: Subscriptions that nobody could read lately: a store of theirs is away, or they are of this moment.
     unread: Set[tuple[str, str]] = frozenset()
+    #: Of when the facts are that the rates are made of, and the dead letters.
+    booked: Freshness = field(default_factory=Freshness)
+    dead: Freshness = field(default_factory=Freshness)
 
     @cached_property
     def backlog(self) -> Backlog:
@@ -98,13 +115,17 @@ _recent: dict[tuple[str, ...], tuple[int, Standing]] = {}
 
 
 def standing(now_ms: int, scopes: tuple[str, ...]) -> Standing:
-    """Rates and lag in ``scopes``, at most :data:`FLOW_FRESH_MS` old: four queries, or none."""
+    """Rates and lag in ``scopes``, at most :data:`FLOW_FRESH_MS` old: five queries, or none."""
     at_ms, known = _recent.get(scopes, (0, None))
     if known is not None and settings.HISTORY_FRESH_S and 0 <= now_ms - at_ms < FLOW_FRESH_MS:
         return known
-    lag = flow.latest_lag(scopes)
-    made = Subscription.objects.filter(scopes_q(scopes, "topic__name")).values_list("topic__name", "group")
-    found = Standing(flow.rates(now_ms, scopes), lag, frozenset(made) - lag.keys())
+    rows = Subscription.objects.filter(scopes_q(scopes, "topic__name")).values_list("topic__name", "group")
+    made, sampled = frozenset(rows), flow.latest_lag(scopes, now_ms)
+    # What is not sampled any more because it is gone is not unknown.
+    lag = {key: line for key, line in sampled.items() if not line.old or key in made}
+    of = freshness.read(now_ms)
+    booked = of[freshness.FACTS]
+    found = Standing(flow.rates(now_ms, scopes, booked), lag, made - lag.keys(), booked, of[freshness.DEAD_LETTERS])
     if len(_recent) >= _MOST_SIGHTS:
         _recent.clear()
     _recent[scopes] = (now_ms, found)
@@ -113,6 +134,8 @@ def standing(now_ms: int, scopes: tuple[str, ...]) -> Standing:
 
 def parts(lag: Lag | flow.LagNow) -> str:
     """What the unsettled messages of a subscription do: "2 waiting, 1 parked". Always whole, so kept short."""
+    if isinstance(lag, flow.LagNow) and lag.old:
+        return freshness.not_known(lag.at_ms)
     known = {"waiting": lag.waiting, "in flight": lag.in_flight, "retrying": lag.retrying, "parked": lag.parked}
     said = [f"{formats.num(number)} {word}" for word, number in known.items() if number or number is None]
     return ", ".join(said) or "nothing waits"

@@ -13,6 +13,8 @@ from hbus_console.access.permissions import Actor, visible_scopes
 _Thing = TypeVar("_Thing")
 #: How many concerns of one kind are spelled out; the rest is one line.
 MOST_OF_A_KIND = 4
+#: And how many of those in whose lines other troubles are told.
+MOST_INCIDENTS = 12
 #: How long something that happened once stays on the list.
 NOTICED_MS = 6 * 3600 * 1000
 
@@ -56,6 +58,8 @@ class Concern:
     #: It repeats what others may tell better, and leads its incident only when nobody does.
     echo: bool = False
     kin: Kin | None = None
+    #: Whether others of its incident are told in its line.
+    joined: bool = False
 
     @property
     def urgency(self) -> int:
@@ -97,15 +101,33 @@ def at(place: int, concerns: Iterable[Concern]) -> list[Concern]:
     return [replace(concern, place=place) for concern in concerns]
 
 
-def spell(things: Sequence[_Thing], say: Callable[[_Thing], Concern], more: Concern | None = None) -> list[Concern]:
-    """A line for each thing, of which :func:`listed` leaves the first few and ``more`` for all further ones."""
+def spell(
+    things: Sequence[_Thing],
+    say: Callable[[_Thing], Concern],
+    more: Concern | None = None,
+    finish: Callable[[list[Concern]], list[Concern]] = list,
+) -> list[Concern]:
+    """A line for each thing, of which :func:`listed` leaves a few and ``more`` for all further ones.
+
+    Where other troubles are told in a line, it is one of the few: who leaves it out would leave out what they tell.
+    ``finish`` is given the lines that are left, to add what would cost too much for all.
+    """
 
     def few(lines: list[Concern]) -> list[Concern]:
-        rest = [replace(more, place=lines[0].place)] if more and len(lines) > MOST_OF_A_KIND else []
-        return [*lines[:MOST_OF_A_KIND], *rest]
+        joined = [line for line in lines if line.joined]
+        plain = [line for line in lines if not line.joined]
+        kept = {id(line) for line in [*joined[:MOST_INCIDENTS], *plain[: max(0, MOST_OF_A_KIND - len(joined))]]}
+        left = [line for line in lines if id(line) in kept]
+        rest = [_rest(more, lines[0].place, len(joined) - MOST_INCIDENTS)] if more and len(left) < len(lines) else []
+        return [*finish(left), *rest]
 
     kin = Kin(few)
     return [replace(say(thing), kin=kin) for thing in things[:MOST_JOINED]]
+
+
+def _rest(more: Concern, place: int, joined: int) -> Concern:
+    note = f"with {joined:,} of them more is wrong" if joined > 0 else ""
+    return replace(more, place=place, note=" · ".join(part for part in (more.note, note) if part))
 
 
 def listed(concerns: Iterable[Concern]) -> list[Concern]:
@@ -150,5 +172,6 @@ def _one(incident: Incident, found: Sequence[Concern]) -> Concern:
         incident=incident,
         tone=found[0].tone,
         place=min(each.place for each in found),
+        joined=len(found) > 1,
         note=" · ".join(part for part in (lead.note, *asides) if part),
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import redirect, render, resolve_url
 from django.views.decorators.http import require_POST
 
 from engine.core.clock import SystemClock
@@ -29,7 +29,7 @@ def act(request: HttpRequest, said: str, do: Callable[[], object], *target: Any)
     except BadInput as refused:
         return refuse_act(request, refused, *target)
     tell_done(request, said)
-    return redirect(*target)
+    return back_to(request, *target)
 
 
 def refuse_act(request: HttpRequest, refused: BadInput, *target: Any) -> HttpResponse:
@@ -41,13 +41,23 @@ def refuse_act(request: HttpRequest, refused: BadInput, *target: Any) -> HttpRes
         answer = answer_to(refused)
         return HttpResponse(str(refused), status=answer.status, content_type="text/plain; charset=utf-8")
     messages.error(request, str(refused))
-    return redirect(*target)
+    return back_to(request, *target)
+
+
+def back_to(request: HttpRequest, *target: Any) -> HttpResponse:
+    """To the page that a form was sent from, as it was narrowed there; to ``target`` plainly from any other."""
+    address = resolve_url(*target)
+    # Without its scheme, which a proxy may have changed.
+    page, _, query = request.headers.get("Referer", "").partition("://")[2].partition("?")
+    return redirect(f"{address}?{query}" if query and page == f"{request.get_host()}{address}" else address)
 
 
 def tell_done(request: HttpRequest, said: str) -> None:
     """Say on the next page that it is done; or, where it stood so already, that nothing was."""
     if undone := context.current().undone:
         messages.warning(request, " ".join(undone))
+    elif context.current().owed:
+        messages.warning(request, context.as_it_is(said))
     else:
         messages.success(request, said)
 

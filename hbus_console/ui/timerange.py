@@ -86,12 +86,15 @@ def problem(request: HttpRequest) -> BadInput | None:
     return found
 
 
-def read_range(request: HttpRequest, clock: Clock | None = None) -> TimeRange:
-    """Like :func:`time_range`, but raises ``BadInput`` naming the parameter at fault."""
+def read_range(request: HttpRequest, clock: Clock | None = None, *, zoned: bool = False) -> TimeRange:
+    """Like :func:`time_range`, but raises ``BadInput`` naming the parameter at fault.
+
+    ``zoned``: a moment without a zone is at fault, for who sends it may mean another than this console's.
+    """
     now_ms = (clock or SystemClock()).now_ms()
     name, start, end = (request.GET.get(key, "") for key in PARAMETERS)
     if start or end:
-        return _span(start, end, now_ms)
+        return _span(start, end, now_ms, zoned=zoned)
     if not name:
         return _preset(DEFAULT, now_ms)
     if name not in PRESETS:
@@ -106,9 +109,9 @@ def _preset(name: str, now_ms: int, query: str = "") -> TimeRange:
     return TimeRange(now_ms - seconds * 1000, now_ms, label, query)
 
 
-def _span(start: str, end: str, now_ms: int) -> TimeRange:
-    start_ms = _moment(start, "from") if start else None
-    end_ms = _moment(end, "to") if end else now_ms
+def _span(start: str, end: str, now_ms: int, *, zoned: bool) -> TimeRange:
+    start_ms = _moment(start, "from", zoned=zoned) if start else None
+    end_ms = _moment(end, "to", zoned=zoned) if end else now_ms
     if start_ms is None:
         start_ms = end_ms - PRESETS[DEFAULT][0] * 1000
     if start_ms >= end_ms:
@@ -120,11 +123,17 @@ def _span(start: str, end: str, now_ms: int) -> TimeRange:
     return TimeRange(start_ms, end_ms, words, query, moving=not end)
 
 
-def _moment(text: str, field: str) -> int:
+def _moment(text: str, field: str, *, zoned: bool) -> int:
     try:
         value = whole(text)
         if value is None:
             moment = datetime.fromisoformat(text)
+            if moment.tzinfo is None and zoned:
+                raise BadInput(
+                    f"{text[:40]!r} names no zone.",
+                    remedy="Write 2026-11-20T14:00Z or epoch milliseconds.",
+                    field=field,
+                )
             if moment.tzinfo is None:
                 moment = moment.replace(tzinfo=timezone.get_current_timezone())
             value = round(moment.timestamp() * 1000)

@@ -153,14 +153,14 @@ def test_selecting_in_the_chart_narrows_the_time_range_of_the_page(watched: Watc
 
 def test_one_time_range_holds_on_every_page(watched: Watched) -> None:
     page = watched.open("/")
-    page.locator("details.menu > summary").click()
+    page.locator("details.menu > summary.button").click()
     page.get_by_role("link", name=re.compile("Last 24 hours")).click()
     page.wait_for_url("**/?range=24h")
     page.locator("[data-go=t]").click()
     page.wait_for_url("**/topics/?range=24h")
     page.locator("th a").first.click()
     page.wait_for_url("**range=24h")
-    expect(page.locator("details.menu > summary")).to_contain_text("Last 24 hours")
+    expect(page.locator("details.menu > summary.button")).to_contain_text("Last 24 hours")
 
 
 def test_figures_move_by_themselves(watched: Watched, console: Console) -> None:
@@ -224,7 +224,7 @@ def test_everything_can_be_read_without_scripts(console: Console, new_page: Call
         assert response.ok
         assert text in watched.page.inner_text("main")
     watched.page.goto(f"{watched.base}/")
-    watched.page.locator("details.menu > summary").click()
+    watched.page.locator("details.menu > summary.button").click()
     watched.page.get_by_role("link", name=re.compile("Last 3 hours")).click()
     watched.page.wait_for_url("**/?range=3h")
 

@@ -182,3 +182,29 @@ def test_what_is_said_to_be_undone_stays_so_when_the_form_comes_late(page: Page)
     send(page)
     expect(page.locator(".said")).to_contain_text("Late desk can now own")
     assert len(set(keys)) == len(keys) == 2
+
+
+def test_an_export_closes_its_sheet_says_that_it_was_made_and_the_page_goes_on(
+    empty_console: Console, new_page: Callable[..., Watched]
+) -> None:
+    page = new_page().open("/audit/")
+    rows = page.locator("section[data-still] tbody tr[data-place]")
+    newest = int(rows.first.get_attribute("data-place") or "")
+    page.get_by_role("button", name="Export…").click()
+    # A reason of blanks is refused where it was asked for.
+    page.fill("#export-reason", "   ")
+    page.get_by_role("button", name="Export", exact=True).click()
+    expect(page.locator("#export [data-said]")).to_contain_text("This act needs a reason")
+    page.fill("#export-reason", " quarterly review ")
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Export", exact=True).click()
+    file = download.value.suggested_filename
+    expect(page.locator("#content > .said")).to_contain_text(f"It was exported, as {file}.")
+    expect(page.locator("#export")).to_be_hidden()
+    expect(page.locator("#export-reason")).to_have_value("")
+    # Its entry alone is new, and nothing is held up for a sheet that is shut.
+    expect(page.locator("section[data-still] > .as-of")).to_contain_text("1 new", timeout=60_000)
+    expect(page.locator("#export .as-of")).to_have_count(0)
+    page.reload()
+    expect(rows.first).to_have_attribute("data-place", str(newest + 1))
+    expect(rows.first).to_contain_text("quarterly review")

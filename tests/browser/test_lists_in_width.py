@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -104,8 +105,7 @@ def test_a_breadcrumb_is_cut_nowhere_with_names_of_the_usual_length(browser: Bro
         '<header class="bar"><nav class="crumbs"><ol><li class="faint">Bus</li>'
         f'{crumbs}<li aria-current="page">{names[-1]}</li></ol></nav>{field}'
         f'<button class="button">{range_}</button>'
-        '<span class="live" data-state="live"><span class="dot"></span><span class="live-word">Live</span></span>'
-        "</header>"
+        f"{render_to_string('components/live.html').replace('Not live', 'Live')}</header>"
     )
     show(page, width, bar)
     assert page.evaluate(CUT) == [], width
@@ -167,3 +167,32 @@ def test_a_long_cause_is_cut_after_a_few_lines_and_pushes_nothing_out(browser: B
             if width > 390:
                 cut = page.locator(".where").evaluate("it => it.scrollWidth - it.clientWidth")
                 assert cut <= 0, f"{width}, {lines}: the topic is cut"
+
+
+LONG = "eyes." + "verylongname" * 5
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_a_name_of_the_greatest_length_is_cut_neither_in_a_heading_nor_in_a_lead(browser: Browser, width: int) -> None:
+    page = browser.new_page()
+    head = f'<div class="panel-head"><h2>Payload for {LONG}</h2><span class="meta">JSON</span></div>'
+    head = f'<section class="panel">{head}</section>'
+    show(page, width, f'<div class="page-head"><div><div class="lead">A webhook on {LONG}.</div></div></div>{head}')
+    for place in (".lead", ".panel-head h2", ".panel"):
+        assert page.locator(place).evaluate("each => each.scrollWidth - each.clientWidth") <= 0, (place, width)
+    page.close()
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_what_is_ticked_in_a_list_stands_apart_from_what_leads_on(browser: Browser, width: int) -> None:
+    page = browser.new_page()
+    cell = '<td><input type="checkbox" aria-label="Choose"> <a class="mono" href="#">01K9</a></td>'
+    rows = f'<tr class="sub">{cell}</tr>' * 3
+    show(page, width, f'<section class="panel"><table class="grid"><tbody>{rows}</tbody></table></section>')
+    boxes = [each.bounding_box() for each in page.locator("input").all()]
+    link = page.locator("a").first.bounding_box()
+    middles = [(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2) for box in boxes if box is not None]
+    assert link is not None
+    assert link["x"] - middles[0][0] >= 12
+    assert all(below[1] - above[1] >= 24 for above, below in pairwise(middles))
+    page.close()

@@ -242,6 +242,29 @@ def test_a_page_that_does_not_move_says_so(console: Console, new_page: Callable[
     expect(indicator).to_have_attribute("title", re.compile("What stands here is of"))
 
 
+@pytest.mark.parametrize("width", [390, 1440])
+def test_why_a_page_does_not_move_is_told_by_keys_and_by_touch_and_to_who_hears_it(
+    console: Console, new_page: Callable[..., Watched], width: int
+) -> None:
+    page = new_page(viewport={"width": width, "height": 800}, has_touch=True).open("/new-topic/")
+    indicator, why = page.locator("[data-live-indicator]"), page.locator("[data-live-why]")
+    words = re.compile(r"Only the figures of the menu move by themselves\. What stands here is of \d")
+    expect(indicator).to_have_accessible_description(words)
+    expect(why).to_be_hidden()
+    indicator.focus()
+    page.keyboard.press("Enter")
+    expect(why).to_be_visible()
+    expect(why).to_have_text(words)
+    box = why.bounding_box()
+    assert box is not None
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= width
+    page.keyboard.press("Escape")
+    expect(why).to_be_hidden()
+    indicator.tap()
+    expect(why).to_be_visible()
+
+
 def test_a_page_that_cannot_be_read_again_says_so(console: Console, new_page: Callable[..., Watched]) -> None:
     page = new_page().open("/topics/")
     expect(page.locator("[data-live-indicator]")).to_contain_text("Live")

@@ -27,7 +27,7 @@ for name, limit, burst, more in (
     ("seen-nightly-imports", 10_000_000, 0, {"service": "files", "plan": "partner", "period": "month"}),
 ):
     create_policy(SYSTEM, PolicyDraft(name, team, limit, burst, **more))
-QuotaUse.objects.create(minute=round(time.time()) // 60 * 60, service="files", resource="hotels.rates",
+QuotaUse.objects.create(minute=int(time.time()) // 60 * 60, service="files", resource="hotels.rates",
                         tenant="globetrek", admitted=900, refused=212, delayed=1_234)
 """
 #: How high each row is that the test has made.

@@ -11,6 +11,8 @@ from typing import Any
 import httpx
 
 from engine.core.clock import Clock, SystemClock, to_datetime, to_rfc3339
+from engine.core.error_text import words_of
+from engine.core.http_client import UncallableAddress
 from engine.core.http_told import told_failure, told_status
 from engine.core.redaction import redact_text, shown_url
 from engine.core.secret_values import SecretValues
@@ -55,13 +57,16 @@ def call_http(
             "X-Hbus-Attempt": str(call.attempt),
         }
     )
-    url = httpx.URL(target.url)
-    if not has_body and call.parameters:
-        url = url.copy_merge_params({name: _in_query(value) for name, value in call.parameters.items()})
     try:
+        url = httpx.URL(target.url)
+        if not has_body and call.parameters:
+            url = url.copy_merge_params({name: _in_query(value) for name, value in call.parameters.items()})
         # Streamed: of an answer, however long, no more is read than is kept.
         with client.stream(target.method, url, content=body or None, headers=headers) as answer:
             began = _beginning(answer, context.secrets)
+    except (UncallableAddress, httpx.InvalidURL) as error:
+        said = f"{shown_url(target.url)} is not called: {words_of(error, secrets=context.secrets)}"
+        return WorkOutcome(False, said, again=False)
     except httpx.HTTPError as error:
         return WorkOutcome(False, f"{shown_url(target.url)}: {told_failure(error, context.secrets)}")
     said = f"{shown_url(target.url)} answered {told_status(answer.status_code)}"

@@ -17,6 +17,7 @@ from hbus_console.alerts.models import Channel
 from hbus_console.alerts.services import lookup, trying
 from hbus_console.alerts.services.channel_draft import SETTINGS, ChannelDraft, changed, checked
 from hbus_console.alerts.services.trying import Tried
+from hbus_console.audit.meanwhile import require_current
 from hbus_console.audit.services import record
 
 
@@ -52,7 +53,7 @@ def change_channel(
             setattr(row, column, value)
         if SETTINGS.snapshot(row) == before:
             return row
-        checks.revision(revision, row.revision, row.name)
+        require_current(revision, row.revision, row.name, row.subject)
         _refuse_taken(row)
         row.revision += 1
         row.save()

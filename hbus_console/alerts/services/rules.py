@@ -20,6 +20,7 @@ from hbus_console.alerts.services import lookup, trying
 from hbus_console.alerts.services.rule_draft import SETTINGS, RuleDraft
 from hbus_console.alerts.services.trying import Tried
 from hbus_console.alerts.targets import Targets
+from hbus_console.audit.meanwhile import require_current
 from hbus_console.audit.services import record
 from hbus_console.teams.services import owner as owner_named
 
@@ -67,7 +68,7 @@ def change_rule(
     after = {**SETTINGS.snapshot(wanted), "channels": sorted(it.name for it in channels)}
     if after == before:
         return row
-    checks.revision(revision, row.revision, row.name)
+    require_current(revision, row.revision, row.name, row.subject)
     _refuse_taken(wanted)
     wanted.save(force_update=True)
     wanted.channels.set(channels)

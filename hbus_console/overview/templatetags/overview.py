@@ -24,9 +24,9 @@ class _Line(NamedTuple):
     owner: SafeString
     carrier: str
     spark: SafeString
-    per_second: float
+    per_second: float | None
     unsettled: str
-    dead: int
+    dead: str
     blocked: bool
     note: str
 
@@ -41,7 +41,7 @@ def topic_row(context: Context, row: TopicRow) -> SafeString:
         sparks.spark(row.history, "accent", 110, 18),
         row.per_second,
         row.backlog.told,
-        row.dead,
+        row.dead_told,
         row.blocked,
         row.note,
     )

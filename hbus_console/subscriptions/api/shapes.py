@@ -18,7 +18,10 @@ from hbus_console.subscriptions.services.draft import SETTINGS
 
 
 class LagOut(msgspec.Struct):
-    """Where a subscription stands in the store; ``waiting`` is null when the store cannot tell."""
+    """Where a subscription stands, told of one that is asked for and not in lists: it takes a look at the store.
+
+    ``waiting`` is null when the store cannot tell. ``dead`` letters wait for a decision.
+    """
 
     waiting: int | None
     in_flight: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
@@ -26,6 +27,7 @@ from hbus_console.subscriptions import services as subscriptions
 from hbus_console.subscriptions.api import bodies, shapes
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services import SubscriptionDraft
+from hbus_console.subscriptions.standing import waiting_letters
 from hbus_console.topics import lookup
 
 _ROWS = Subscription.objects.select_related("topic", "team")
@@ -209,7 +211,8 @@ class Breaker(ApiView):
         summary="Open or close the breaker, or try one message",
         description=(
             "One that a person opened stays so until a person closes it. `try` lets one message through an open one: "
-            "handled it closes the breaker, failed it opens it again for longer. Needs a reason."
+            "handled it closes the breaker, failed it opens it again, for longer unless the message had failed before. "
+            "Needs a reason."
         ),
         tags=["subscriptions"],
         request=takes(bodies.BreakerBody),
@@ -222,6 +225,8 @@ class Breaker(ApiView):
 
 def _lag(row: Subscription) -> Lag | None:
     try:
-        return subscriptions.lag_of(row)
+        lag = subscriptions.lag_of(row)
     except UNANSWERED:
         return None
+    # The store has only those that the keeper has not taken over.
+    return replace(lag, dead=lag.dead + waiting_letters(row.topic.name, row.group))

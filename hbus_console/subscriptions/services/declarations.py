@@ -15,7 +15,7 @@ from hbus_console.subscriptions.services.policy import declared_values
 from hbus_console.subscriptions.services.subscriptions import record_act, save
 from hbus_console.topics import lookup as topic_lookup
 from hbus_console.topics import transport_objects
-from hbus_console.topics.models import Topic
+from hbus_console.topics.models import StoreRemoval, Topic
 
 
 @dataclass
@@ -26,6 +26,8 @@ class SyncReport:
     changed: list[str] = field(default_factory=list)
     #: Declared for a topic that is not there (yet).
     waiting: list[str] = field(default_factory=list)
+    #: Declared while the store still has to forget a deleted one of that name.
+    leaving: list[str] = field(default_factory=list)
     #: Once declared, now gone from the code; the subscription stays until somebody deletes it.
     gone: list[str] = field(default_factory=list)
 
@@ -42,6 +44,10 @@ def sync_registrations(actor: Actor = SYSTEM) -> SyncReport:
     for key, registration in declared.items():
         if registration.topic not in topics:
             report.waiting.append("/".join(key))
+        elif (
+            key not in rows and StoreRemoval.objects.filter(topic=registration.topic, group=registration.group).exists()
+        ):
+            report.leaving.append("/".join(key))
         elif key not in rows or _behind(rows[key], registration):
             _sync_one(actor, registration, report)
     for key, row in rows.items():
@@ -79,7 +85,7 @@ def _create(actor: Actor, topic: Topic, declared: Registration) -> None:
     )
     row.save()
     record_act(actor, "subscription.declare", row, "declared in code", after=snapshot(row))
-    transport_objects.after_commit(f"create {row.label}", lambda: transport_objects.make_group(row))
+    transport_objects.after_commit(f"create {row.label}", lambda: transport_objects.begin_group(row))
 
 
 def _follow(actor: Actor, row: Subscription, declared: Registration) -> bool:

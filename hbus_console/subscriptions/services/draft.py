@@ -62,7 +62,14 @@ class SubscriptionDraft:
     webhook_timeout_s: Annotated[int, Whole(1, 300, "seconds", act=SUBSCRIPTION_EDIT), OnlyFor("webhook")] = 10
     max_attempts: Annotated[
         int,
-        Whole(1, 100, label="Attempts, the first one counted", act=SUBSCRIPTION_EDIT, part=POLICIES),
+        Whole(
+            1,
+            100,
+            label="Attempts, the first one counted",
+            help="A consumer that dies uses one up; with 1, the message it had is tried a second time.",
+            act=SUBSCRIPTION_EDIT,
+            part=POLICIES,
+        ),
         InPolicy("retry.max_attempts"),
     ] = 5
     backoff_s: Annotated[

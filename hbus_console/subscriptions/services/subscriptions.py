@@ -12,6 +12,7 @@ from engine.core.signing import new_secret
 from hbus_console import checks
 from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.already import already
+from hbus_console.audit.meanwhile import require_current
 from hbus_console.audit.services import record
 from hbus_console.outgoing import check_url
 from hbus_console.subscriptions.feature import SUBSCRIPTION_EDIT, SUBSCRIPTION_GOVERN, SUBSCRIPTION_OPERATE
@@ -57,7 +58,7 @@ def create_subscription(actor: Actor, draft: SubscriptionDraft, reason: str = ""
         record_act(actor, "subscription.create", row, reason, after={**snapshot(row), "start": draft.start})
         if leaves:
             _record_leaving(actor, row, reason)
-        transport_objects.after_commit(f"create {row.label}", lambda: _bring_in_line(row))
+        transport_objects.after_commit(f"create {row.label}", lambda: _begin(row))
     return row
 
 
@@ -169,7 +170,7 @@ def _change(
         require(actor, act, row.topic.name)
     leaves = "webhook_url" in wanted and require_exit(actor, row.topic)
     reason = checks.reason(reason, required=SUBSCRIPTION_GOVERN in acts)
-    checks.revision(revision, row.revision, row.label)
+    require_current(revision, row.revision, row.label, row.subject)
     _apply(row, {**before, **wanted})
     if "owner" in wanted:
         row.team = teams.owner(wanted["owner"]) if wanted["owner"] else None
@@ -216,6 +217,11 @@ def _start(topic: Topic, start: str) -> str:
         return ""
     newest = bus.admin(topic.transport).browse(topic.name, limit=1, newest_first=True).entries
     return newest[0].position if newest else ""
+
+
+def _begin(row: Subscription) -> None:
+    transport_objects.begin_group(row)
+    transport_objects.set_pause(row)
 
 
 def _bring_in_line(row: Subscription) -> None:

@@ -19,13 +19,14 @@ from hbus_console.api.form_posts import carried_out_elsewhere
 from hbus_console.api.idempotency import Repeat
 from hbus_console.audit.feature import AUDIT_READ
 from hbus_console.audit.subjects import about
-from hbus_console.audit.telling import tell
+from hbus_console.audit.telling import tell_all
 from hbus_console.audit.trail import visible
 from hbus_console.operations.reading import reached_by
 from hbus_console.subscriptions import services, subscription_page
 from hbus_console.subscriptions.feature import SUBSCRIPTION_EDIT, SUBSCRIPTION_GOVERN, SUBSCRIPTION_OPERATE
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services.draft import FAILED_HEADS
+from hbus_console.topics.leaving import sent_whole
 from hbus_console.ui.curl import CurlRequest
 from hbus_console.ui.pages import act, clock, reason_act, refuse_act
 from hbus_console.ui.timerange import time_range
@@ -45,6 +46,7 @@ def frame(request: HttpRequest, row: Subscription) -> dict[str, Any]:
         "subscription": row,
         "topic": row.topic,
         "address": services.address(row, who),
+        "sent_whole": row.group in sent_whole(row.topic),
         "failed_head": f"{row.on_failed_head}: {FAILED_HEADS[row.on_failed_head]}",
         "may_operate": allows(who, SUBSCRIPTION_OPERATE, name),
         "may_edit": allows(who, SUBSCRIPTION_EDIT, name),
@@ -69,7 +71,7 @@ def detail(request: HttpRequest, topic: str, group: str) -> HttpResponse:
     context = frame(request, row)
     if context["may_audit"]:
         entries = visible(who).filter(about(subscription_subject(topic, group))).order_by("-seq")
-        context["told"] = [tell(entry) for entry in entries[:ENTRIES]]
+        context["told"] = tell_all(entries[:ENTRIES])
     context["reached"] = reached_by(who, subscription_subject(topic, group), OPERATIONS)
     context["page"] = page = subscription_page.build(who, row, time_range(request), clock.now_ms())
     if (row.paused or row.topic.paused) and page.lag is not None:

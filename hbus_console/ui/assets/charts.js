@@ -26,6 +26,12 @@
     return value.toLocaleString("en-US", { maximumFractionDigits: digits });
   }
 
+  /** Where values stand that have no neighbour to draw a line to. */
+  function alone(values) {
+    const none = (index) => values[index] === null || values[index] === undefined;
+    return values.flatMap((value, index) => (!none(index) && none(index - 1) && none(index + 1) ? [index] : []));
+  }
+
   /** The least of 1, 2, 2.5 or 5 times a power of ten of which at most four reach `most`: the distance of two grid lines. */
   function roundStep(most) {
     if (!(most > 0)) return 0.25;
@@ -249,7 +255,8 @@
           fill: series.area ? () => `color-mix(in srgb, ${toneColour(series.tone)} 11%, transparent)` : undefined,
           width: 1.5,
           paths: series.steps ? uPlot.paths.stepped({ align: 1 }) : undefined,
-          points: { show: false },
+          // A value between two gaps has no line: it is a point, or it is not there.
+          points: { show: false, size: 4, filter: (u, number) => alone(u.data[number]) },
           show: !series.quiet,
         })),
       ],

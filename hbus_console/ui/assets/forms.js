@@ -64,7 +64,7 @@
     return key;
   }
 
-  function say(form, tone, words, link = "", href = "") {
+  function say(form, tone, words, link = "", href = "", beside = false) {
     let line = form.querySelector(":scope > [data-said]");
     if (!line) {
       line = document.createElement("div");
@@ -79,6 +79,7 @@
       const anchor = document.createElement("a");
       anchor.href = href;
       anchor.textContent = link;
+      if (beside) anchor.target = "_blank";
       text.append(" ", anchor);
     }
     line.replaceChildren(text);
@@ -97,6 +98,21 @@
     });
     text.append(" ", anew);
   }
+
+  // ---- a session that has ended ---------------------------------------------------------------
+  // What comes first is done in another tab, so that what was typed stays here. Signed in anew, one has another token:
+  // whose it is has been said, and nothing is sent under it by itself.
+  const FIRST = "HBUS-First";
+  const FRESH_TOKEN = "HBUS-CSRF";
+  const sayFirst = (form, words, first) => say(form, "warn", words, "Do that in a new tab", first, true);
+  function renew(token) {
+    for (const field of document.querySelectorAll("input[name=csrfmiddlewaretoken]")) field.value = field.defaultValue = token;
+    body.setAttribute("hx-headers", JSON.stringify({ "X-CSRFToken": token }));
+  }
+  body.addEventListener("htmx:afterRequest", ({ detail }) => {
+    const token = detail.xhr?.getResponseHeader(FRESH_TOKEN);
+    if (token) renew(token);
+  });
 
   // What an answer found wrong has nothing to do with what becomes of the next try.
   const wrongs = (root) => [...root.querySelectorAll("[role=alert], .error")];
@@ -151,6 +167,23 @@
     if (!location.hash && document.activeElement === document.body) toOutcome();
   }
 
+  /** A form that was answered with a file is done: its sheet closes, and the page says so and goes on. */
+  function exported(form, file) {
+    posts.delete(form);
+    form.reset();
+    form.closest("[popover]")?.hidePopover();
+    const place = document.querySelector("#content > .said");
+    place?.querySelector("[data-exported]")?.remove();
+    const line = document.createElement("div");
+    line.className = "notice ok";
+    line.dataset.exported = "";
+    line.setAttribute("role", "status");
+    line.append(document.createElement("div"));
+    line.firstChild.textContent = `It was exported, as ${file}.`;
+    place?.append(line);
+    line.scrollIntoView({ block: "nearest" });
+  }
+
   async function whatBecame(form, key, path) {
     try {
       const answer = await fetch(body.dataset.posted, {
@@ -160,7 +193,7 @@
         credentials: "same-origin",
         redirect: "error",
       });
-      if (answer.status === 401) say(form, "warn", "You are signed out. Sign in in another tab: what you typed is kept here, and whether it was done is said then.");
+      if (answer.status === 401) sayFirst(form, "You were signed out. Sign in: what you typed is kept here, and whether it was done is said then.", body.dataset.signIn);
       if (!answer.ok) return null;
       return await answer.json();
     } catch {
@@ -230,6 +263,14 @@
       if (same && there.hash) location.reload();
       return;
     }
+    const first = answer.headers.get(FIRST), token = answer.headers.get(FRESH_TOKEN);
+    if (first !== null || token !== null) {
+      if (token !== null) renew(token);
+      if (button) release(button);
+      if (first === null) say(form, "warn", text);
+      else sayFirst(form, text, first);
+      return;
+    }
     if (file) {
       const link = document.createElement("a");
       link.href = URL.createObjectURL(text);
@@ -237,7 +278,7 @@
       link.click();
       URL.revokeObjectURL(link.href);
       if (button) release(button);
-      return;
+      return exported(form, file);
     }
     if (answer.status === 409 && answer.headers.get("Content-Type") === "application/json") return lost(form, key, button, address.pathname, JSON.parse(text).detail);
     // A sentence alone is said where it was asked: the page around the form stays as it is, and goes on living.

@@ -8,6 +8,7 @@
   const body = document.body;
   const page = document.querySelector("#content");
   const indicator = document.querySelector("[data-live-indicator]");
+  const why = document.querySelector("[data-live-why]");
   if (!body.dataset.stream || !indicator) return;
   const all = (selector, root = document) => [...root.querySelectorAll(selector)];
 
@@ -58,6 +59,7 @@
     mourn(standing.gone ? title : "");
     indicator.dataset.state = state;
     indicator.title = title;
+    if (why.textContent !== title) why.textContent = title;
     const word = indicator.querySelector(".live-word");
     if (word.textContent !== words) word.textContent = words;
   }
@@ -171,23 +173,57 @@
   // ---- lists that are being read --------------------------------------------------------------
   const ROWS = "tbody > tr, ul.rows > li";
   const rowsOf = (list) => new Map([...named(all(ROWS, list))].filter(([, row]) => row));
+  // Each row says where it stands in the order of its list, newest first (data-place, written as cursors are), and
+  // which rows it stands among, where a table has several kinds (data-among).
+  const kindOf = (row) => row.dataset.among ?? "";
+  const placeOf = (row) => row.dataset.place.split("-").map(Number);
+  function isBehind(row, end) {
+    const place = placeOf(row);
+    const at = place.findIndex((number, which) => number !== end[which]);
+    return at >= 0 && place[at] < end[at];
+  }
+  // Where each kind of rows ended when its list began to be read: rows that stay may move meanwhile.
+  const ends = new WeakMap();
+  function endsOf(list) {
+    if (!ends.has(list)) ends.set(list, new Map(all(ROWS, list).filter((row) => row.dataset.place).map((row) => [kindOf(row), placeOf(row)])));
+    return ends.get(list);
+  }
+  /** How many of the rows that came are new. A list shows so many of its rows: where one goes, that which waited behind
+   *  the last moves up, and is no news. */
+  function newAmong(came, gone, ended) {
+    let count = 0;
+    for (const kind of new Set(came.map(kindOf))) {
+      const [its, left] = [came, gone].map((rows) => rows.filter((row) => kindOf(row) === kind));
+      const end = ended.get(kind);
+      const behind = end ? its.filter((row) => isBehind(row, end)).length : 0;
+      count += its.length - Math.min(behind, left.length);
+    }
+    return count;
+  }
+  function follows(list) {
+    ends.delete(list);
+    return false;
+  }
   /** Rows that both have are brought up to date; what is new is counted and not put in. */
   function still(old, fresh, node) {
     const [here, there] = [rowsOf(old), rowsOf(fresh)];
     // Of nothing, and by nothing, nobody's reading is disturbed.
-    if (!here.size || !there.size) return false;
+    if (!here.size || !there.size) return follows(old);
+    const ended = endsOf(old);
     for (const [name, row] of here) {
       if (there.has(name)) node(row, there.get(name));
       else row.dataset.gone = "";
     }
-    const unseen = [...there.keys()].filter((name) => !here.has(name)).length;
-    const gone = [...here.keys()].filter((name) => !there.has(name)).length;
-    if (unseen) counted(note(old, "The list is of {from}.", `${unseen}${unseen === there.size ? " or more" : ""} new`));
-    else if (gone) counted(note(old, "The list is of {from}.", "It has changed"));
+    const only = (some, others) => [...some].filter(([name]) => !others.has(name)).map(([, row]) => row);
+    const [came, gone] = [only(there, here), only(here, there)];
+    const placed = (rows) => rows.filter((row) => row.dataset.place);
+    const unseen = newAmong(placed(came), placed(gone), ended);
+    if (unseen) counted(note(old, "The list is of {from}.", `${unseen}${came.length === there.size ? " or more" : ""} new`));
+    else if (came.length || gone.length) counted(note(old, "The list is of {from}.", "It has changed"));
     else {
       old.querySelector(":scope > .as-of")?.remove();
       // The same rows in their places: what stands around them, such as how many were looked at, follows too.
-      return String([...here.keys()]) !== String([...there.keys()]) || all(ROWS, old).length !== all(ROWS, fresh).length;
+      return String([...here.keys()]) !== String([...there.keys()]) || all(ROWS, old).length !== all(ROWS, fresh).length || follows(old);
     }
     return true;
   }
@@ -233,7 +269,7 @@
       redirect: "manual",
       signal: AbortSignal.timeout(PATIENCE_MS),
     });
-    if (answer.type === "opaqueredirect") throw new Trouble("You are signed out, or this page has moved. Reload it.");
+    if (answer.type === "opaqueredirect") throw new Trouble("You are signed out, or this page has moved. Sign in in another tab, or reload it.");
     const Refused = [403, 404, 410].includes(answer.status) ? Gone : Trouble;
     if (!answer.ok) throw new Refused(`This page cannot be read any more (${answer.status}). Reload it.`);
     const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
@@ -294,7 +330,15 @@
 
   // A part of the page asks for all of it anew. Loaded anew, it would take from a person what is in hand.
   body.addEventListener("htmx:beforeOnLoad", (event) => {
-    if (event.detail.xhr.getResponseHeader("HX-Refresh") !== "true" || !shows.length || !inHand().size) return;
+    const asks = (header) => event.detail.xhr.getResponseHeader(header);
+    if (!inHand().size) return;
+    if (asks("HX-Redirect")) {
+      // Its session has ended, and what is sent from here says so.
+      event.preventDefault();
+      if (shows.length) standing.trouble = "You were signed out. What is in hand here stays: sign in in another tab.";
+      return tell();
+    }
+    if (asks("HX-Refresh") !== "true" || !shows.length) return;
     event.preventDefault();
     due = true;
     check();

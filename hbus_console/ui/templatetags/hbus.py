@@ -19,7 +19,6 @@ from engine.core.subject import Subject
 from hbus_console.command_needs import typed
 from hbus_console.faults import FieldError
 from hbus_console.registry import subjects
-from hbus_console.subjects import readable
 from hbus_console.ui import curl as curls
 from hbus_console.ui import formats, icons, jsonview, menu, sparks
 from hbus_console.ui.states import tone_of
@@ -34,7 +33,9 @@ register.filter("rate", formats.rate)
 register.filter("ago", formats.ago)
 register.filter("clock", formats.clock)
 register.filter("exact", formats.exact)
+register.filter("exact_text", formats.exact_text)
 register.filter("duration", formats.duration)
+register.filter("ms", lambda value: formats.duration(None if value is None else value * 1_000))
 register.filter("seconds", lambda value: formats.duration(None if value is None else value * 1_000_000))
 register.filter("size", formats.size)
 register.filter("short_id", formats.short_id)
@@ -159,18 +160,21 @@ def href(context: Context, name: str, *args: Any, **kwargs: Any) -> str:
 @register.simple_tag(takes_context=True)
 def subject_href(context: Context, subject: Subject) -> str:
     """``{% subject_href item.subject as page %}``: the page of a subject like ``href``; empty when it has none."""
-    address = subjects.address(subject)
-    query = getattr(context.get("range"), "query", "")
-    return f"{address}{'&' if '?' in address else '?'}{query}" if address and query else address
+    return _ranged(context, subjects.address(subject))
 
 
 @register.simple_tag(takes_context=True)
 def href_to(context: Context, kind: str, namespace: str, name: str = "", **more: str | None) -> str:
     """``{% href_to "message" row.topic row.message_id source=row.source %}``: like ``subject_href``, of a subject by
     its parts; ``more`` is what tells it from others of that name, where there is any."""
-    address = subject_href(context, readable(kind, namespace, name))
+    address = _ranged(context, subjects.address_named(kind, namespace, name))
     said = urlencode({word: value for word, value in more.items() if value})
     return f"{address}{'&' if '?' in address else '?'}{said}" if address and said else address
+
+
+def _ranged(context: Context, address: str) -> str:
+    query = getattr(context.get("range"), "query", "")
+    return f"{address}{'&' if '?' in address else '?'}{query}" if address and query else address
 
 
 @register.simple_tag(takes_context=True)

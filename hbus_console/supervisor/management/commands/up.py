@@ -36,12 +36,12 @@ class Command(BaseCommand):
                 field="STATE",
             )
         with lock:
+            if "web" in named:
+                checks.check_port(settings.BIND, settings.PORT)
             console = Console()
             for warning in checks.check_stores(console.say, embedded=embedded):
                 console.say(f"Warning: {warning}")
             checks.check_databases()
-            if "web" in named:
-                checks.check_port(settings.BIND, settings.PORT)
             prepare.prepare(console.say)
             wanted = roles.chosen(words, embedded=embedded, needed=roles.needed())
             with_nsqd = any(role.name == "nsqd" for role, _ in wanted)

@@ -126,6 +126,14 @@ def test_nobody_there_may_be_tried_again(client: httpx.Client, given: Given) -> 
     assert (outcome.done, outcome.again) == (False, True)
 
 
+@pytest.mark.parametrize("url", ["http://xn--a/?key=s3cret", "https://[v1.x]/"])
+def test_an_address_that_nobody_can_call_is_not_tried_again(client: httpx.Client, given: Given, url: str) -> None:
+    outcome = call_http(given(), HttpTarget(url), client, b"s")
+    assert (outcome.done, outcome.again) == (False, False)
+    assert " is not called: " in outcome.reason
+    assert "s3cret" not in outcome.reason
+
+
 def test_a_long_answer_is_an_answer_and_its_beginning_is_kept(
     partner: Partner, client: httpx.Client, given: Given
 ) -> None:
