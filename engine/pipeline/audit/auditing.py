@@ -6,6 +6,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeVar
 
 from engine.core.errors import BadInput, NotThere
 from engine.pipeline.audit.closing import closed_ms, is_told
@@ -16,6 +18,7 @@ from engine.pipeline.audit.looking import SideReader
 from engine.pipeline.audit.matching import match
 from engine.pipeline.audit.ordering import look_through, parts_of
 from engine.pipeline.audit.report import Report, TopicAudit
+from engine.pipeline.audit.resting import is_at_rest
 from engine.pipeline.audit.scope import MINUTE_MS, MOST, Scope, window_of
 from engine.pipeline.audit.sides import SIDES, Side, sweep_sides
 from engine.pipeline.audit.summing import SKEW_MS
@@ -24,6 +27,8 @@ from engine.pipeline.lake.lake import Lake
 from engine.pipeline.lake.state import Kind, LakeFile, LakeState, date_of
 
 _DAY_MS = 86_400_000
+
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +79,10 @@ class Auditor:
         history = history_of(self.lake, self.lake.root / SIDES)
         known, states = known or {}, state.by_topic(topics)
         scopes = {
-            topic: _scope(of_it, topic, (from_ms, to_ms, window_ms), known.get(topic, TopicKnown()))
+            topic: _scopes(of_it, topic, (from_ms, to_ms, window_ms), known.get(topic, TopicKnown()))
             for topic, of_it in states.items()
         }
-        files = {topic: _files(of_it, topic, scopes[topic]) for topic, of_it in states.items()}
+        files = {topic: _files(of_it, topic, scopes[topic][0]) for topic, of_it in states.items()}
         wanted = [file for of_topic in files.values() for of_kind in of_topic.values() for file in of_kind]
         looked = SideReader(self.lake, self.execute, self.cores, self.go_on).look(wanted, history)
         found: list[TopicAudit] = []
@@ -86,7 +91,7 @@ class Auditor:
             about = known.get(topic, TopicKnown())
             found.append(
                 self._audit(
-                    states[topic], topic, scope=scopes[topic], sides=of_topic, known=about, history=history.of(topic)
+                    states[topic], topic, scopes=scopes[topic], sides=of_topic, known=about, history=history.of(topic)
                 )
             )
         sweep_sides(self.lake)
@@ -97,30 +102,35 @@ class Auditor:
         state: LakeState,
         name: str,
         *,
-        scope: Scope,
+        scopes: Sequence[Scope],
         sides: Mapping[Kind, Sequence[Side]],
         known: TopicKnown,
         history: TopicHistory,
     ) -> TopicAudit:
         topic = gather(sides[Kind.MESSAGES], sides[Kind.PUBLISHED], sides[Kind.DELIVERIES], known.subscriptions)
+        parts = parts_of(topic)
+        ordered = self._side_by_side([partial(look_through, topic, part, len(parts)) for part in parts])
         producers = None if known.producers is None else frozenset(known.producers)
-        with ThreadPoolExecutor(self.cores) as pool, _undone(pool):
-            matched, ordered = [], []
-            parts = parts_of(topic)
-            looking = [pool.submit(look_through, topic, part, len(parts)) for part in parts]
-            matching = [pool.submit(match, topic, scope, low, high, producers) for low, high in topic.ranges()]
-            for order in looking:
-                self.go_on()
-                ordered.append(order.result())
-            for part in matching:
-                self.go_on()
-                matched.append(part.result())
+        for scope in scopes:
+            matched = self._side_by_side(
+                [partial(match, topic, scope, low, high, producers) for low, high in topic.ranges()]
+            )
+            if not scope.at_rest or is_at_rest(matched, ordered, known.subscriptions, scopes[-1].closed_ms):
+                break
         return judge(
             TopicFound(
                 self.lake.root, state, name, topic, scope, matched, ordered, history, known.subscriptions, self.samples
             ),
             told=is_told(state, name),
         )
+
+    def _side_by_side(self, steps: Sequence[Callable[[], Made]]) -> list[Made]:
+        made = []
+        with ThreadPoolExecutor(self.cores) as pool, _undone(pool):
+            for step in [pool.submit(step) for step in steps]:
+                self.go_on()
+                made.append(step.result())
+        return made
 
 
 @contextmanager
@@ -133,14 +143,28 @@ def _undone(pool: ThreadPoolExecutor) -> Iterator[None]:
         raise
 
 
-def _scope(state: LakeState, topic: str, asked: tuple[int | None, int | None, int | None], known: TopicKnown) -> Scope:
-    from_ms, to_ms, window_ms = asked
+def _scopes(
+    state: LakeState, topic: str, asked: tuple[int | None, int | None, int | None], known: TopicKnown
+) -> list[Scope]:
+    """As it is if nothing is awaited any more, where that may be; and as it is if something is."""
     closed = closed_ms(state, topic, known.complete_ms)
+    scope = _scope(state, topic, asked, closed, at_rest=False)
+    last = max((file.last_ms for file in state.files_of(topic)), default=0)
+    is_all = scope.is_closed and (asked[1] is not None or last < scope.to_ms)
+    if is_all or known.complete_ms <= closed or not is_told(state, topic):
+        return [scope]
+    return [_scope(state, topic, asked, known.complete_ms, at_rest=True), scope]
+
+
+def _scope(
+    state: LakeState, topic: str, asked: tuple[int | None, int | None, int | None], closed: int, *, at_rest: bool
+) -> Scope:
+    from_ms, to_ms, window_ms = asked
     files = [file for kind in (Kind.MESSAGES, Kind.PUBLISHED) for file in state.files_of(topic, kind=kind)]
     # A producer's clock may be off by so much, and not by more.
     start = min((file.first_ms - SKEW_MS for file in files), default=0) if from_ms is None else from_ms
     end = max((file.last_ms + SKEW_MS + 1 for file in files), default=0)
-    end = max(start, min(end, closed - SKEW_MS)) if to_ms is None else to_ms
+    end = max(start, min(end, closed - (0 if at_rest else SKEW_MS))) if to_ms is None else to_ms
     if from_ms is not None and to_ms is not None and from_ms >= to_ms:
         raise BadInput("The span ends before it begins.", remedy="Say a later end, or none.", field="to")
     length = window_of(max(end - start, 0)) if window_ms is None else window_ms
@@ -151,7 +175,7 @@ def _scope(state: LakeState, topic: str, asked: tuple[int | None, int | None, in
             field="window",
         )
     start = start // length * length if from_ms is None else start
-    return Scope(start, max(start, end), closed, length)
+    return Scope(start, max(start, end), closed, length, at_rest)
 
 
 def _files(state: LakeState, topic: str, scope: Scope) -> dict[Kind, list[LakeFile]]:

@@ -32,6 +32,8 @@ class Scope:
     #: What was stored before is in the lake, and so is what was told of it.
     closed_ms: int
     window_ms: int
+    #: Nothing that was stored before is awaited any more, see :mod:`~engine.pipeline.audit.resting`.
+    at_rest: bool = False
 
     @property
     def windows(self) -> int:
@@ -45,7 +47,7 @@ class Scope:
 
     @property
     def is_closed(self) -> bool:
-        return self.to_ms + SKEW_MS <= self.closed_ms
+        return self.to_ms + (0 if self.at_rest else SKEW_MS) <= self.closed_ms
 
     def holds(self, at: NDArray[np.int64]) -> NDArray[np.bool_]:
         return (at >= self.from_ms) & (at < self.to_ms)

@@ -71,7 +71,7 @@ def test_what_is_wrong_is_told_with_samples_and_ends_with_1(archived: Actor) -> 
 
 
 def test_what_is_not_closed_is_open_and_no_fault(archived: Actor) -> None:
-    assert "  What came later is judged once the archive has it and 10 minutes have passed.\n" in audit()
+    assert "judged once the archive has it and it has all its outcomes, or is 10 minutes old.\n" in audit()
     report = json.loads(audit("--json"))
     assert report["verdict"] == "open"
     assert [(topic["topic"], topic["archived"]["messages"]) for topic in report["topics"]] == [(TOPIC, 0)]

@@ -91,7 +91,10 @@ def _of_topic(topic: TopicAudit) -> Iterator[str]:
         f" {published} published, {topic.archived.messages:,} archived{share}."
     )
     if topic.verdict is AuditVerdict.OPEN:
-        yield f"  What came later is judged once the archive has it and {YOUNG_MS // 60_000} minutes have passed."
+        yield (
+            f"  What came later is judged once the archive has it and it has all its outcomes, or is"
+            f" {YOUNG_MS // 60_000} minutes old."
+        )
     for each in topic.subscriptions:
         outcomes = ", ".join(f"{count:,} {kind}" for kind, count in sorted(each.outcomes.items())) or "none handled"
         yield f"  {each.name}: {outcomes}, {each.open:,} open{_settled_after(each.settled_after)}"
