@@ -33,6 +33,7 @@ class FindingKind(StrEnum):
     NO_OUTCOME = "no_outcome"
     WAITING = "waiting"
     RETRIED = "retried"
+    INTERRUPTED = "interrupted"
     DEAD = "dead"
     LOST = "lost"
     PASSED = "passed"
@@ -147,6 +148,11 @@ FORMS: Mapping[FindingKind, FindingForm] = {
         Severity.NOTICE,
         "{count} attempts failed and were scheduled again",
         "1 attempt failed and was scheduled again",
+    ),
+    FindingKind.INTERRUPTED: FindingForm(
+        Severity.NOTICE,
+        "{count} messages were handed to a consumer that never told what came of it, and then to another",
+        "1 message was handed to a consumer that never told what came of it, and then to another",
     ),
     FindingKind.DEAD: FindingForm(
         Severity.NOTICE,

@@ -218,8 +218,11 @@ class _Findings:
         for kind in TOLD_OF:
             told = joined([part.told[kind] for part in parts if kind in part.told])
             self._tell(FindingKind(kind), told, self.topic.deliveries, OF_DELIVERIES, subscription=name)
-        again = joined([part.again for part in parts])
-        self._tell(FindingKind.HANDLED_AGAIN, again, self.topic.deliveries, OF_DELIVERIES, subscription=name)
+        for kind, rows in (
+            (FindingKind.HANDLED_AGAIN, joined([part.again for part in parts])),
+            (FindingKind.INTERRUPTED, joined([part.interrupted for part in parts])),
+        ):
+            self._tell(kind, rows, self.topic.deliveries, OF_DELIVERIES, subscription=name)
         return _Subscription(name, parts, Counter(self._windows_of(open_.at[mine])))
 
     def _windows_of(self, at: Ints) -> list[int]:

@@ -39,6 +39,8 @@ class SubscriptionMatched:
     #: Rows of deliveries, by kind; and those that settled what was settled before.
     told: dict[str, Places]
     again: Places
+    #: The row with the highest attempt of each message of whose attempts one before it was not told of.
+    interrupted: Places
     #: Messages without an outcome: when each was stored, in which log, and whether anything was told of it here.
     open: Places
     open_stored: Ints
@@ -141,6 +143,7 @@ def match_deliveries(topic: Topic, scope: Scope, low: int, high: int | None, kno
             if kind in matched.rows:
                 matched.told[kind] = places(which[of_it.within & (of_it.kind == topic.kinds.index(kind))])
         matched.again = places(which[_again(topic, len(known.at), of_it)])
+        matched.interrupted = places(which[_interrupted(len(known.at), of_it)])
         delivered.by_subscription[name] = matched
     return delivered
 
@@ -171,6 +174,7 @@ def _of_subscription(topic: Topic, scope: Scope, known: Known, number: int, rows
         settled=durations(rows.at[outcome[settled]] - known.stored[settled]),
         told={},
         again=no_places(),
+        interrupted=no_places(),
         open=Places(known.at[open_], known.stored_idents[open_], known.file[open_], known.row[open_]),
         open_stored=known.stored[open_],
         open_log=logs[open_],
@@ -203,6 +207,20 @@ def _again(topic: Topic, messages: int, rows: _Rows) -> Ints:
     places = rows.place[settled][order]
     again: Ints = settled[order[1:][places[1:] == places[:-1]]]
     return again
+
+
+def _interrupted(messages: int, rows: _Rows) -> Ints:
+    """Whatever names an attempt tells of it, if only that it was handed back."""
+    repeated = np.zeros(messages, bool)
+    repeated[rows.place[rows.within & (rows.attempt > 1)]] = True
+    which = np.flatnonzero(repeated[rows.place] & rows.within & (rows.attempt > 0))
+    order = which[np.lexsort((rows.attempt[which], rows.place[which]))]
+    place, attempt = rows.place[order], rows.attempt[order]
+    is_last = np.append(place[1:] != place[:-1], True)[: len(order)]
+    is_new = np.append(True, (place[1:] != place[:-1]) | (attempt[1:] != attempt[:-1]))[: len(order)]
+    told = np.bincount(place[is_new], minlength=messages)
+    interrupted: Ints = order[is_last][attempt[is_last] > told[place[is_last]]]
+    return interrupted
 
 
 def _attempts(topic: Topic, rows: _Rows) -> dict[int, int]:

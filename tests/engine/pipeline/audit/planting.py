@@ -111,6 +111,14 @@ class Planter:
         self._replace(ids, subscription, list(kinds))
         self.expect(kind, ids, subscription)
 
+    def interrupted(self, number: int, subscription: str) -> None:
+        """Their first attempt is told by nobody, the second failed, and the third settled them."""
+        ids = {each.id for each in self.pick(number)}
+        self._replace(ids, subscription, ["", "retried", "settled"])
+        self.told.deliveries = [each for each in self.told.deliveries if each.kind]
+        self.expect(FindingKind.INTERRUPTED, ids, subscription)
+        self.expect(FindingKind.RETRIED, ids, subscription)
+
     def off_the_clock(self, number: int) -> None:
         ids = {each.id for each in self.pick(number)}
         self.told.stored = [

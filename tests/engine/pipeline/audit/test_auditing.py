@@ -23,6 +23,7 @@ FAULTS: dict[str, Callable[[Planter], None]] = {
     "never published": lambda planter: planter.never_published(12),
     "not delivered": lambda planter: planter.not_delivered(25, "billing"),
     "retried": lambda planter: planter.happened(40, "housekeeping", FindingKind.RETRIED, ["retried", "settled"]),
+    "interrupted": lambda planter: planter.interrupted(13, "billing"),
     "dead": lambda planter: planter.happened(15, "billing", FindingKind.DEAD, ["dead"]),
     "lost": lambda planter: planter.happened(3, "billing", FindingKind.LOST, ["lost"]),
     "passed": lambda planter: planter.happened(9, "housekeeping", FindingKind.PASSED, ["passed"]),
