@@ -1,0 +1,57 @@
+"""An audit that is made here and now, by whoever asks, and kept as those of the job are. It brings numpy and pyarrow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engine.core.clock import Clock, SystemClock
+from engine.core.subject import Subject
+from engine.pipeline.audit.report import Report
+from engine.pipeline.audit.tasks import ExecuteSides
+from hbus_console import checks
+from hbus_console.access.permissions import Actor, require
+from hbus_console.audit.services import record
+from hbus_console.pipelines.auditing import run_audit
+from hbus_console.pipelines.audits.keeping import AskedAudit, keep_report
+from hbus_console.pipelines.audits.table import findings_parquet
+from hbus_console.pipelines.feature import AUDIT_JOB, AUDIT_RUN
+from hbus_console.pipelines.models import BusAudit
+
+
+@dataclass(frozen=True, slots=True)
+class KeptAudit:
+    """What it says, and the row that keeps it."""
+
+    report: Report
+    row: BusAudit
+
+
+def audit_at_once(
+    actor: Actor,
+    topics: Sequence[str],
+    from_ms: int | None = None,
+    to_ms: int | None = None,
+    *,
+    reason: str,
+    execute: ExecuteSides | None = None,
+    clock: Clock | None = None,
+) -> KeptAudit:
+    """Of these topics, of all that the lake has where none is named. Raises ``Forbidden`` for one that ``actor`` may
+    not have audited, and as :func:`~hbus_console.pipelines.auditing.run_audit`."""
+    for name in topics or [""]:
+        require(actor, AUDIT_RUN, name)
+    reason = checks.reason(reason)
+    time = clock or SystemClock()
+    began = time.monotonic()
+    report = run_audit(topics, from_ms, to_ms, execute=execute, clock=time)
+    took_ms = round((time.monotonic() - began) * 1000)
+    row = keep_report(report, AskedAudit(took_ms, actor.name, None, from_ms, to_ms), findings_parquet(report))
+    record(
+        actor,
+        "bus-audit.run",
+        Subject("job", AUDIT_JOB),
+        reason=reason,
+        after={"audit": row.pk, "topics": list(topics), "verdict": report.verdict.value},
+    )
+    return KeptAudit(report, row)
