@@ -14,6 +14,7 @@ from engine.core.errors import Unavailable
 from examples.hotel import partner, player, verify
 from examples.hotel.bookings import Feed
 from examples.hotel.events import BookingCancelled
+from examples.hotel.killing import kill_consumer
 from examples.hotel.lifecycle import Moment, moments
 from examples.hotel.seed import subscriptions
 from hbus_console.deadletters.models import DeadLetter
@@ -27,6 +28,8 @@ from hbus_console.wiring import bus
 STUCK_S = 120.0
 #: Seconds between two looks.
 LOOK_S = 0.5
+#: Messages published together before the consumer is killed, so that it has some in hand.
+BURST = 100
 
 
 class Poison(msgspec.Struct, frozen=True):
@@ -64,14 +67,15 @@ class Outcome(msgspec.Struct):
 Progress = Callable[[str, int, int], None]
 
 
-def run(feed: Feed, *, speed: float, progress: Progress, stop: threading.Event) -> Outcome:
-    """Play ``feed`` at ``speed`` days a second (0: as fast as it goes) and judge. Raises what publishing raises.
+def run(feed: Feed, *, speed: float, kill: bool, progress: Progress, stop: threading.Event) -> Outcome:
+    """Play ``feed`` at ``speed`` days a second (0: as fast as it goes) and judge; ``kill``: the consumer, half-way.
+    Raises what publishing raises.
 
     ``progress(what, done, of)`` hears how far it is. Playing it again publishes nothing twice.
     """
     score = list(moments(feed))
     begun = time.monotonic()
-    tally = _play(feed.source, score, speed, progress, stop)
+    tally = _play(feed.source, score, speed, progress, stop, kill=kill)
     published_at = time.monotonic()
     doomed = poison(score)
     unsettled = _await_settled(doomed, progress, stop)
@@ -107,14 +111,17 @@ def poison(score: Sequence[Moment]) -> list[Poison]:
     ]
 
 
-def _play(source: str, score: Sequence[Moment], speed: float, progress: Progress, stop: threading.Event) -> Tally:
+def _play(
+    source: str, score: Sequence[Moment], speed: float, progress: Progress, stop: threading.Event, *, kill: bool
+) -> Tally:
     clock = SystemClock()
     publisher = SteadyPublisher(shared_producer(), clock=clock, stop=stop)
     timeline = player.timeline(score)
     total, done, begun = Tally(), 0, clock.monotonic()
     while done < len(score) and not stop.is_set():
         upto = player.due(timeline, done, speed=speed, elapsed_s=clock.monotonic() - begun)
-        if upto == done:
+        burst = BURST if kill and upto >= len(score) // 2 else 1
+        if upto - done < min(burst, len(score) - done):
             clock.wait(stop, 0.05)
             continue
         tally = player.publish(publisher, source, score[done:upto])
@@ -122,6 +129,9 @@ def _play(source: str, score: Sequence[Moment], speed: float, progress: Progress
         total.deduplicated += tally.deduplicated
         done = upto
         progress("published", done, len(score))
+        # What was known before moves nothing: only where messages are new has a consumer some in hand.
+        if kill and tally.published and done >= len(score) // 2:
+            kill = not kill_consumer()
     return total
 
 

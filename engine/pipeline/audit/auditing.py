@@ -42,6 +42,9 @@ class TopicKnown:
     producers: Collection[str] | None = None
     #: See :func:`~engine.pipeline.audit.closing.closed_ms`.
     complete_ms: int = 0
+    #: Subscriptions that are done, as the store says, with all that was stored before the moment of each, so long ago
+    #: that whoever lives has told of it. Epoch milliseconds.
+    drained: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,15 +114,28 @@ class Auditor:
         parts = parts_of(topic)
         ordered = self._side_by_side([partial(look_through, topic, part, len(parts)) for part in parts])
         producers = None if known.producers is None else frozenset(known.producers)
+        done_ms = {
+            name: max(known.subscriptions.get(name, 0), known.drained.get(name, 0)) for name in topic.subscriptions
+        }
         for scope in scopes:
             matched = self._side_by_side(
                 [partial(match, topic, scope, low, high, producers) for low, high in topic.ranges()]
             )
-            if not scope.at_rest or is_at_rest(matched, ordered, known.subscriptions, scopes[-1].closed_ms):
+            if not scope.at_rest or is_at_rest(matched, ordered, done_ms, scopes[-1].closed_ms):
                 break
         return judge(
             TopicFound(
-                self.lake.root, state, name, topic, scope, matched, ordered, history, known.subscriptions, self.samples
+                self.lake.root,
+                state,
+                name,
+                topic,
+                scope,
+                matched,
+                ordered,
+                history,
+                known.subscriptions,
+                known.drained if scope.at_rest else {},
+                self.samples,
             ),
             told=is_told(state, name),
         )

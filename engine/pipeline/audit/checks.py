@@ -26,7 +26,13 @@ CHECKS = (
     Check(
         "outcome",
         "Outcomes",
-        (FindingKind.NO_OUTCOME, FindingKind.WAITING, FindingKind.PASSED, FindingKind.ORPHAN),
+        (
+            FindingKind.NO_OUTCOME,
+            FindingKind.WAITING,
+            FindingKind.DONE_UNTOLD,
+            FindingKind.PASSED,
+            FindingKind.ORPHAN,
+        ),
         "every message has an outcome in every subscription",
     ),
     Check("dead", "Dead letters", (FindingKind.DEAD,), "no message became a dead letter"),

@@ -32,6 +32,7 @@ class FindingKind(StrEnum):
     SKEWED = "skewed"
     NO_OUTCOME = "no_outcome"
     WAITING = "waiting"
+    DONE_UNTOLD = "done_untold"
     RETRIED = "retried"
     INTERRUPTED = "interrupted"
     DEAD = "dead"
@@ -143,6 +144,11 @@ FORMS: Mapping[FindingKind, FindingForm] = {
         Severity.NOTICE,
         "{count} messages have no outcome yet",
         "1 message has no outcome yet",
+    ),
+    FindingKind.DONE_UNTOLD: FindingForm(
+        Severity.NOTICE,
+        "{count} messages are done with as the store says, and so far nobody told what became of them",
+        "1 message is done with as the store says, and so far nobody told what became of it",
     ),
     FindingKind.RETRIED: FindingForm(
         Severity.NOTICE,

@@ -60,6 +60,8 @@ class TopicFound:
     ordered: Sequence[Order]
     history: TopicHistory
     subscriptions: Mapping[str, int]
+    #: See :class:`~engine.pipeline.audit.auditing.TopicKnown`.
+    drained: Mapping[str, int]
     samples: int
 
 
@@ -214,7 +216,10 @@ class _Findings:
         self._absent(
             FindingKind.NO_OUTCOME, open_.take(passed_over), stored[passed_over], files, OF_MESSAGES, subscription=name
         )
-        self._tell(FindingKind.WAITING, open_.take(mine & ~passed_over), files, OF_MESSAGES, subscription=name)
+        done = mine & ~passed_over & (stored < self.found.drained.get(name, 0))
+        self._tell(FindingKind.DONE_UNTOLD, open_.take(done), files, OF_MESSAGES, subscription=name)
+        waiting = mine & ~passed_over & ~done
+        self._tell(FindingKind.WAITING, open_.take(waiting), files, OF_MESSAGES, subscription=name)
         for kind in TOLD_OF:
             told = joined([part.told[kind] for part in parts if kind in part.told])
             self._tell(FindingKind(kind), told, self.topic.deliveries, OF_DELIVERIES, subscription=name)

@@ -1,9 +1,11 @@
-"""An audit that is made here and now, by whoever asks, and kept as those of the job are. It brings numpy and pyarrow."""
+"""An audit that is made here and now by whoever asks, and kept as those of the job are. It brings numpy, pyarrow."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+from django.db import transaction
 
 from engine.core.clock import Clock, SystemClock
 from engine.core.subject import Subject
@@ -46,12 +48,9 @@ def audit_at_once(
     began = time.monotonic()
     report = run_audit(topics, from_ms, to_ms, execute=execute, clock=time)
     took_ms = round((time.monotonic() - began) * 1000)
-    row = keep_report(report, AskedAudit(took_ms, actor.name, None, from_ms, to_ms), findings_parquet(report))
-    record(
-        actor,
-        "bus-audit.run",
-        Subject("job", AUDIT_JOB),
-        reason=reason,
-        after={"audit": row.pk, "topics": list(topics), "verdict": report.verdict.value},
-    )
+    findings = findings_parquet(report)
+    with transaction.atomic():
+        row = keep_report(report, AskedAudit(took_ms, actor.name, None, from_ms, to_ms), findings)
+        after = {"audit": row.pk, "topics": list(topics), "verdict": report.verdict.value}
+        record(actor, "bus-audit.run", Subject("job", AUDIT_JOB), reason=reason, after=after)
     return KeptAudit(report, row)

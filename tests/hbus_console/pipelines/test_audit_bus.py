@@ -17,8 +17,10 @@ from engine.core.clock import ManualClock
 from engine.core.errors import BadInput, NotThere
 from engine.pipeline.archive.tasks import in_this_process
 from hbus_console.access.permissions import Actor
+from hbus_console.audit.models import AuditEntry
 from hbus_console.pipelines import auditing
 from hbus_console.pipelines.archiving import run_archive, wanted_topics
+from hbus_console.pipelines.models import BusAudit
 from hbus_console.pipelines.services import archive_topic
 from hbus_console.wiring import bus
 from tests.hbus_console.pipelines.conftest import TOPIC
@@ -75,6 +77,19 @@ def test_what_is_not_closed_is_open_and_no_fault(archived: Actor) -> None:
     report = json.loads(audit("--json"))
     assert report["verdict"] == "open"
     assert [(topic["topic"], topic["archived"]["messages"]) for topic in report["topics"]] == [(TOPIC, 0)]
+
+
+@pytest.mark.usefixtures("an_hour_later")
+def test_one_that_is_kept_is_on_the_page_and_in_the_audit_log(archived: Actor) -> None:
+    with pytest.raises(BadInput) as refused:
+        audit("--keep")
+    assert (refused.value.field, BusAudit.objects.count()) == ("reason", 0)
+
+    audit("--keep", "--reason", "After the incident")
+
+    kept, entry = BusAudit.objects.get(), AuditEntry.objects.latest("pk")
+    assert [each.topic for each in kept.topics.all()] == [TOPIC]
+    assert (entry.action, entry.reason, entry.after["audit"]) == ("bus-audit.run", "After the incident", kept.pk)
 
 
 @pytest.mark.usefixtures("an_hour_later")

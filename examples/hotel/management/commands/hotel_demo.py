@@ -18,7 +18,7 @@ from django.utils import timezone
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from examples.hotel import demo, feeds, night, searching
+from examples.hotel import demo, feeds, night, proving, searching
 from examples.hotel.installation import console_url, installation
 from examples.hotel.management.commands import hotel_search
 from examples.hotel.seed import seed
@@ -26,6 +26,7 @@ from examples.hotel.slots import AT_NIGHT
 from hbus_console.access.command_line import command_line_actor
 from hbus_console.command_needs import typed
 from hbus_console.database import keep_connections
+from hbus_console.ui.formats import counted
 from hbus_console.wiring import store
 
 #: For how long the partners search, in seconds.
@@ -44,6 +45,7 @@ class Command(BaseCommand):
         pace = parser.add_mutually_exclusive_group()
         pace.add_argument("--speed", type=float, default=SPEED_DAYS, help="days of the hotel's time in a second (15)")
         pace.add_argument("--fast", action="store_true", help="as fast as it goes")
+        parser.add_argument("--no-kill", action="store_true", help="do not kill the consumer half-way")
         parser.add_argument("--json", action="store_true", help="print one JSON line")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -58,9 +60,11 @@ class Command(BaseCommand):
             if seed(actor):
                 say("Teams, topics, subscriptions and jobs are made.")
             say(f"{len(feed.bookings):,} bookings from {feed.source}")
-            passed, searched = None, None
+            passed, searched, proof = None, None, None
+            archived = proving.begin(actor)
+            speed = 0 if options["fast"] else options["speed"]
             with _bars(quiet=options["json"]) as bars:
-                outcome = demo.run(feed, speed=0 if options["fast"] else options["speed"], progress=bars, stop=stop)
+                outcome = demo.run(feed, speed=speed, kill=not options["no_kill"], progress=bars, stop=stop)
                 if not stop.is_set():
                     passed = night.play(
                         actor, timezone.now(), lambda share: bars("night", round(share * 100), 100), stop
@@ -68,17 +72,21 @@ class Command(BaseCommand):
             if settings.HBUS_QUOTAS and not stop.is_set():
                 searching.seed_policies(actor)
                 searched = searching.play(feed, SEARCH_S, stop)
+            if archived and not stop.is_set():
+                proof = proving.prove(actor, archived, stop)
             store.close()
         holds = (
             outcome.holds
             and passed is not None
             and passed.holds
             and (searched is None or (searched.holds and searched.served))
+            and (proof is None or proof.holds)
         )
         if options["json"]:
             answer = {**msgspec.structs.asdict(outcome), "equal": outcome.comparison.equal, "holds": holds}
             answer["searches"] = searched and {**msgspec.structs.asdict(searched), "holds": searched.holds}
             answer["night"] = passed and {**msgspec.structs.asdict(passed), "holds": passed.holds}
+            answer["proof"] = proof and {**msgspec.structs.asdict(proof), "holds": proof.holds}
             self.stdout.write(msgspec.json.encode(answer).decode())
         else:
             self._tell(outcome)
@@ -87,6 +95,8 @@ class Command(BaseCommand):
             if searched is not None:
                 self.stdout.write("")
                 hotel_search.tell(searched, self.stdout.write)
+            if proof is not None:
+                self._tell_proof(proof)
         if stop.is_set():
             sys.exit(130)
         if not holds:
@@ -109,6 +119,22 @@ class Command(BaseCommand):
             say(f"  {difference}")
         say("Every slot is accounted for." if passed.holds else "The night does NOT hold.")
         say(f"  Look at it: {console_url()}/jobs/?q={AT_NIGHT}")
+
+    def _tell_proof(self, proof: proving.Proof) -> None:
+        say = self.stdout.write
+        say("")
+        say(
+            f"Archived and audited in {proof.took_s:.1f} s: {proof.published:,} messages of {proof.topics} topics were"
+            f" published, {proof.archived:,} are in the archive."
+        )
+        for line in proof.says:
+            say(f"  {line}")
+        say(
+            f"  {counted(proof.retried, 'attempt')} failed and came again; {counted(proof.interrupted, 'message')} had"
+            f" been in the hands of a consumer that was killed; {counted(proof.dead, 'message')} died."
+        )
+        say("The audit is clean." if proof.holds else f"The audit is NOT clean: {proof.verdict}.")
+        say(f"  Look at it: {console_url()}/audits/{proof.audit}/")
 
     def _tell(self, outcome: demo.Outcome) -> None:
         say, comparison = self.stdout.write, outcome.comparison

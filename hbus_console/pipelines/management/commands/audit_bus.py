@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -16,13 +17,14 @@ from engine.pipeline.audit.findings import Finding
 from engine.pipeline.audit.percentiles import Percentiles
 from engine.pipeline.audit.report import AuditVerdict, Report, TopicAudit
 from engine.pipeline.audit.summing import SKEW_MS
-from engine.pipeline.audit.tasks import run_side_task
+from engine.pipeline.audit.tasks import ExecuteSides, run_side_task
 from engine.pipeline.on_spark import on_spark
 from hbus_console import checks
 from hbus_console.access.acts import VIEW
 from hbus_console.access.command_line import command_line_actor
-from hbus_console.access.permissions import require
+from hbus_console.access.permissions import Actor, require
 from hbus_console.pipelines.auditing import run_audit
+from hbus_console.pipelines.audits.at_once import audit_at_once
 from hbus_console.ui.formats import counted
 from hbus_console.wiring import store
 from hbus_console.wiring.spark import spark_session
@@ -44,12 +46,15 @@ class Command(BaseCommand):
         parser.add_argument(
             "--spark", action="store_true", help="on Spark, at HBUS_SPARK_MASTER, and not in this process"
         )
+        parser.add_argument("--keep", action="store_true", help="keep it, as the page Audits shows it")
+        parser.add_argument("--reason", default="", help="of --keep, for the audit log")
         parser.add_argument("--json", action="store_true", help="the whole report, as one JSON object")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        require(command_line_actor(), VIEW)
+        actor = command_line_actor()
+        require(actor, VIEW)
         try:
-            report = self._report(options)
+            report = self._report(actor, options)
         finally:
             store.close()
         if options["json"]:
@@ -60,12 +65,23 @@ class Command(BaseCommand):
         if report.verdict is AuditVerdict.WRONG:
             sys.exit(1)
 
-    def _report(self, options: dict[str, Any]) -> Report:
+    def _report(self, actor: Actor, options: dict[str, Any]) -> Report:
         audited = options["topics"], _instant(options, "from"), _instant(options, "to")
-        if not options["spark"]:
-            return run_audit(*audited)
-        with spark_session("hbus audit") as spark:
-            return run_audit(*audited, execute=on_spark(spark, run_side_task))
+        with _execution(spark=options["spark"]) as execute:
+            if not options["keep"]:
+                return run_audit(*audited, execute=execute)
+            kept = audit_at_once(actor, *audited, reason=options["reason"], execute=execute)
+        self.stderr.write(f"Audit {kept.row.pk} is kept.")
+        return kept.report
+
+
+@contextmanager
+def _execution(*, spark: bool) -> Iterator[ExecuteSides | None]:
+    if not spark:
+        yield None
+        return
+    with spark_session("hbus audit") as session:
+        yield on_spark(session, run_side_task)
 
 
 def _instant(options: dict[str, Any], name: str) -> int | None:

@@ -21,11 +21,12 @@ def young(hotel: Hotel) -> Told:
     return season(NUMBER, hotel.start_ms, every_ms=1_200)
 
 
-def audited(hotel: Hotel, told: Told, to_ms: int | None = None) -> TopicAudit:
+def audited(hotel: Hotel, told: Told, to_ms: int | None = None, drained_ms: int = 0) -> TopicAudit:
     hotel.archive(told)
     complete_ms = told.published[-1].stored_ms + 10_000
     since = dict.fromkeys(SUBSCRIPTIONS, hotel.start_ms)
-    known = {TOPIC: TopicKnown(since, complete_ms=complete_ms)}
+    drained = {"housekeeping": drained_ms} if drained_ms else {}
+    known = {TOPIC: TopicKnown(since, complete_ms=complete_ms, drained=drained)}
     (found,) = Auditor(hotel.lake).run([TOPIC], None, to_ms, known=known).topics
     return found
 
@@ -82,3 +83,15 @@ def test_what_is_older_is_told_also_where_nothing_is_awaited(hotel: Hotel) -> No
     found = audited(hotel, told)
     assert [(finding.kind, finding.count) for finding in found.findings] == [("untold", 1)]
     assert found.archived.messages == NUMBER
+
+
+@pytest.mark.parametrize(("later_ms", "verdict"), [(1, AuditVerdict.CLEAN), (0, AuditVerdict.OPEN)])
+def test_the_outcome_of_what_the_store_is_done_with_is_not_awaited(
+    hotel: Hotel, young: Told, later_ms: int, verdict: AuditVerdict
+) -> None:
+    last_ms = young.stored[-1].stored_ms
+    _not_handled(young)
+    found = audited(hotel, young, last_ms + 1, last_ms + later_ms)
+    assert found.verdict is verdict
+    said = [(finding.kind, finding.subscription, finding.count) for finding in found.findings]
+    assert said == ([("done_untold", "housekeeping", 1)] if later_ms else [])
