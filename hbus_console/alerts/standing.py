@@ -58,11 +58,6 @@ class AlertRow:
         return TONES[self.alert.severity] if self.state == "firing" else tone_of(self.state)
 
     @property
-    def since_ms(self) -> int:
-        """Of the state it is in."""
-        return self.alert.resolved_ms or self.alert.fired_ms or self.alert.began_ms
-
-    @property
     def value(self) -> str:
         return measured(self.alert)
 

@@ -39,10 +39,13 @@ _MESSAGES = Insert(
     ("message_id", "topic", "type", "source", "key", "correlation_id", "causation_id", "trace_id", "position", "size",
      "published_ms", "due_ms", "stored_us"),
     # A delayed message is met twice: accepted, then published, in either order. Not every transport tells a position,
-    # but each takes a time to append.
+    # but each takes a time to append. Where it lies already, another of its id and source is another message: whoever
+    # chose these names does not take the place of the first.
     """ON CONFLICT (message_id, topic, source) DO UPDATE
     SET position = excluded.position, published_ms = excluded.published_ms, stored_us = excluded.stored_us
-    WHERE excluded.position <> '' OR excluded.stored_us > 0""",
+    WHERE (excluded.position <> '' OR excluded.stored_us > 0)
+    AND ((ledger_ledgermessage.position <> '' AND ledger_ledgermessage.position = excluded.position)
+        OR (ledger_ledgermessage.position = '' AND ledger_ledgermessage.stored_us = 0))""",
 )  # fmt: skip
 _FOUND = Insert(_MESSAGES.table, _MESSAGES.columns, "ON CONFLICT (message_id, topic, source) DO NOTHING")
 #: A message of which only a repeat was told. Who repeats it may have another source: any row of the message will do.

@@ -61,3 +61,20 @@ def test_what_moved_up_from_behind_the_end_of_a_list_is_not_new(
     expect(page.locator("tr[data-among=letters][data-gone]")).to_have_count(2, timeout=60_000)
     expect(said).to_contain_text("1 new")
     expect(rows).to_have_count(10)
+
+
+def test_what_was_pushed_behind_the_end_of_a_list_is_not_struck_out(console: Console, watched: Watched) -> None:
+    mark = "c3" * 8
+    letters = die(console, mark)
+    page = watched.open(f"/dead-letters/?topic=booking.cancelled&act=discard&letter={letters[-1]}")
+    page.fill("[name=reason]", "the desk is staffed again")
+    rows = page.locator("tr[data-among=letters]")
+    expect(rows).to_have_count(10)
+    die(console, mark, first=100, count=3)
+    said = page.locator("section[data-still] > .as-of")
+    expect(said).to_contain_text("3 new", timeout=60_000)
+    struck = page.locator("tr[data-among=letters][data-gone]")
+    expect(struck).to_have_count(0)
+    # Of what is gone the rest still says so.
+    discard(console, letters[9])
+    expect(struck).to_have_count(1, timeout=60_000)

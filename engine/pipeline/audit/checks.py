@@ -45,7 +45,7 @@ CHECKS = (
     Check(
         "duplicates",
         "Duplicates",
-        (FindingKind.DUPLICATE, FindingKind.CONFLICTING, FindingKind.HANDLED_AGAIN),
+        (FindingKind.DUPLICATE, FindingKind.CONFLICTING, FindingKind.REPEATED, FindingKind.HANDLED_AGAIN),
         "every message was stored once and handled once",
     ),
     Check(

@@ -24,6 +24,8 @@ class FindingKind(StrEnum):
     LOSS = "loss"
     DUPLICATE = "duplicate"
     CONFLICTING = "conflicting"
+    #: Either of these two, to who is not told which; no audit finds it.
+    REPEATED = "repeated"
     GAP = "gap"
     OUT_OF_ORDER = "out_of_order"
     OUT_OF_TIME = "out_of_time"
@@ -104,6 +106,11 @@ FORMS: Mapping[FindingKind, FindingForm] = {
         Severity.WRONG,
         "{count} times another payload was stored under an id and source that were taken",
         "once another payload was stored under an id and source that were taken",
+    ),
+    FindingKind.REPEATED: FindingForm(
+        Severity.WRONG,
+        "{count} times a message was stored under an id and source that were taken",
+        "once a message was stored under an id and source that were taken",
     ),
     FindingKind.GAP: FindingForm(
         Severity.WRONG,

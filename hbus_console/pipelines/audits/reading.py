@@ -19,6 +19,7 @@ from hbus_console.access.permissions import Actor
 from hbus_console.access.scopes import namespace_q
 from hbus_console.database import in_batches
 from hbus_console.pipelines.audits.keeping import unpacked
+from hbus_console.pipelines.audits.reserve import reserved_report, reserved_summary, reserved_topics, tells_apart
 from hbus_console.pipelines.audits.summary import SubscriptionReach, TopicSummary, read_summary
 from hbus_console.pipelines.models import AuditedTopic, BusAudit
 
@@ -134,14 +135,28 @@ class Tier:
 class SeenAudit(_Judged):
     """One audit. Not thread-safe."""
 
-    def __init__(self, audit: BusAudit, rows: Sequence[AuditedTopic]) -> None:
+    def __init__(self, audit: BusAudit, rows: Sequence[AuditedTopic], who: Actor) -> None:
         self.audit = audit
         self.rows = rows
+        self._who = who
+
+    @cached_property
+    def reserved(self) -> frozenset[str]:
+        """Topics of which not all is told that was found."""
+        rows = [row for row in self.rows if tells_apart(self._summaries[row.topic].found)]
+        return reserved_topics(self._who, rows) if rows else frozenset()
+
+    @cached_property
+    def _summaries(self) -> Mapping[str, TopicSummary]:
+        return {row.topic: read_summary(row.summary) for row in self.rows}
 
     @cached_property
     def summaries(self) -> Mapping[str, TopicSummary]:
         """By topic."""
-        return {row.topic: read_summary(row.summary) for row in self.rows}
+        return {
+            topic: reserved_summary(summary) if topic in self.reserved else summary
+            for topic, summary in self._summaries.items()
+        }
 
     def reports(self, topics: Collection[str] | None = None) -> Iterator[tuple[AuditedTopic, TopicAudit]]:
         """The whole report of each topic, or of these alone, in their order: some are read at a time."""
@@ -149,7 +164,10 @@ class SeenAudit(_Judged):
         for some in in_batches(wanted):
             named = self.audit.topics.filter(topic__in=[row.topic for row in some])
             read = dict(named.values_list("topic", "report"))
-            yield from ((row, unpacked(read[row.topic])) for row in some if row.topic in read)
+            for row in some:
+                if row.topic in read:
+                    report = unpacked(read[row.topic])
+                    yield row, reserved_report(report) if row.topic in self.reserved else report
 
     def found(self, check: Check) -> list[str]:
         """The topics of which it found anything."""
@@ -300,9 +318,9 @@ def seen_audit(who: Actor, number: int) -> SeenAudit:
         raise NotThere(f"There is no audit {number} that you may see.", remedy="Look at the list of them.")
     rows = audit.topics.defer("report").filter(namespace_q(who, "topic"))
     order = {verdict.value: place for place, verdict in enumerate(WORST_FIRST)}
-    return SeenAudit(audit, sorted(rows, key=lambda row: (order[row.verdict], -row.archived, row.topic)))
+    return SeenAudit(audit, sorted(rows, key=lambda row: (order[row.verdict], -row.archived, row.topic)), who)
 
 
-def sees_whole(who: Actor, audit: SeenAudit) -> bool:
-    """Whether none of its topics is hidden from ``who``."""
-    return audit.audit.topics.count() == len(audit.rows)
+def sees_whole(audit: SeenAudit) -> bool:
+    """Whether none of its topics is hidden from who sees it, and all is told that was found of them."""
+    return not audit.reserved and audit.audit.topics.count() == len(audit.rows)

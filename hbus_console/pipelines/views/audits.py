@@ -115,7 +115,7 @@ def audit(request: HttpRequest, audit_id: int) -> HttpResponse:
         "more_rows": len(it.rows) - len(drawn),
         "curve": curve_of(it.settled_after),
         "others": reading.lines(who, list(reading.listed(who).exclude(pk=audit_id)[:MOST_OTHERS])),
-        "whole": reading.sees_whole(who, it),
+        "whole": reading.sees_whole(it),
         "sees_job": allows(who, VIEW, AUDIT_JOB),
         **_asking(request, it),
     }
@@ -168,8 +168,8 @@ def export(request: HttpRequest, audit_id: int, form: str) -> HttpResponseBase:
     if form not in _FORMS:
         raise NotThere(f"No audit is exported as {form!r}.", remedy=f"As one of {', '.join(_FORMS)}.")
     it = reading.seen_audit(who, audit_id)
-    if form == "parquet" and not reading.sees_whole(who, it):
-        raise NotThere("The table holds topics that you may not see.", remedy="Export it as CSV or JSON.")
+    if form == "parquet" and not reading.sees_whole(it):
+        raise NotThere("The table holds what you may not see.", remedy="Export it as CSV or JSON.")
     kind, make = _FORMS[form]
     answer = make(it, who)
     answer["Content-Type"] = kind

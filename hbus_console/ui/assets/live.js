@@ -200,6 +200,16 @@
     }
     return count;
   }
+  /** Whether a row that does not stand in the list any more may merely have been pushed behind its end: it would stand
+   *  there, and the list is as long as it was. */
+  function pushedOut(here, there) {
+    const last = new Map(there.filter((row) => row.dataset.place).map((row) => [kindOf(row), placeOf(row)]));
+    const many = (rows, kind) => rows.filter((row) => kindOf(row) === kind).length;
+    return (row) => {
+      const [kind, end] = [kindOf(row), last.get(kindOf(row))];
+      return Boolean(row.dataset.place && end && isBehind(row, end) && many(there, kind) >= many(here, kind));
+    };
+  }
   function follows(list) {
     ends.delete(list);
     return false;
@@ -210,9 +220,10 @@
     // Of nothing, and by nothing, nobody's reading is disturbed.
     if (!here.size || !there.size) return follows(old);
     const ended = endsOf(old);
+    const pushed = pushedOut([...here.values()], [...there.values()]);
     for (const [name, row] of here) {
       if (there.has(name)) node(row, there.get(name));
-      else row.dataset.gone = "";
+      row.toggleAttribute("data-gone", !there.has(name) && !pushed(row));
     }
     const only = (some, others) => [...some].filter(([name]) => !others.has(name)).map(([, row]) => row);
     const [came, gone] = [only(there, here), only(here, there)];

@@ -110,6 +110,18 @@ def test_the_list_shows_what_fires_first_and_the_most_urgent_of_it(made: Rule, s
     assert ">resolved<" not in html + over
 
 
+def test_what_is_over_says_when_it_began_and_when_that_was(made: Rule, signed_in: SignIn) -> None:
+    hour_ms = 3_600_000
+    over = raised(made, state="resolved", began_ms=now() - 5 * hour_ms, resolved_ms=now() - 2 * hour_ms)
+    client = signed_in()
+    for address in ("/alerts/?state=resolved", f"/alerts/{over.pk}/"):
+        html = client.get(address).content.decode()
+        assert re.search(r"<time [^>]*data-ago>5 hours ago</time>", html), address
+    assert re.search(
+        r"over <time [^>]*data-ago>2 hours ago</time>", client.get("/alerts/?state=resolved").content.decode()
+    )
+
+
 def test_pages_follow_by_key(made: Rule, signed_in: SignIn) -> None:
     for number in range(60):
         raised(made, group=f"reader-{number:02}")

@@ -77,6 +77,18 @@ def test_what_was_delayed_is_still_one_row_whichever_comes_first() -> None:
 
 
 @pytest.mark.usefixtures("world")
+@pytest.mark.parametrize("position", ["8-0", ""])
+def test_another_message_of_the_same_id_and_source_does_not_take_its_place(position: str) -> None:
+    """Found by a stranger: the page of the first showed the payload of the second, and revealed that."""
+    rows = Booking()
+    forged = Fact("published", AT + 50, SECRET, "", ID, source="/pay", type="x", position=position, duration_us=90)
+    rows.add(batches([forged]))
+    rows.write()
+    kept = LedgerMessage.objects.get(message_id=ID, topic=SECRET)
+    assert (kept.position, kept.published_ms, kept.stored_us, kept.type) == ("7-0", AT, 0, "pay")
+
+
+@pytest.mark.usefixtures("world")
 def test_a_message_of_ones_own_shows_nothing_of_another_topics() -> None:
     life = services.life(OPERATOR, ID)
     assert (life.topic_name, life.other_topics, life.letters) == (MINE, [], [])

@@ -1,4 +1,5 @@
-"""Who may not reveal what a topic masks is told no size that its payloads add to: archive, series, audits, advice."""
+"""Who may not reveal what a topic masks is told no size that its payloads add to, nor whether two are the same:
+archive, series, audits, advice."""
 
 from __future__ import annotations
 
@@ -14,6 +15,9 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
+from engine.bus import Message
+from engine.bus.message import encode
+from engine.bus.transport import Outgoing
 from engine.core.clock import ManualClock
 from engine.cron.work.call import RunCall, RunContext
 from engine.cron.work.functions import find_function
@@ -28,6 +32,7 @@ from hbus_console.pipelines.feature import AUDIT_JOB, JOB
 from hbus_console.pipelines.models import BusAudit, SeriesPoint
 from hbus_console.pipelines.services import archive_topic
 from hbus_console.topics.models import Topic
+from hbus_console.wiring import bus
 from tests.hbus_console.pipelines.conftest import TOPIC, MakeUser, publish
 from tests.hbus_console.pipelines.test_advice import NOW, file, lake_of
 
@@ -181,3 +186,41 @@ def test_the_store_has_no_size_on_the_page_of_a_topic_that_masks(topic: Topic, a
     Topic.objects.update(masked_fields=["guest"])
     assert " · kept " not in held()
     assert "kept " in held()
+
+
+FORMS = ("json", "csv", "html")
+
+
+@pytest.mark.parametrize("again", [b'{"n":1}', b'{"n":2}'], ids=["right", "wrong"])
+def test_no_audit_tells_whether_a_guess_at_a_payload_was_right(
+    again: bytes, governor: Actor, as_: As, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Found by a stranger: whoever may publish stores a guess under the id of a message that is masked."""
+    Topic.objects.filter(name=TOPIC).update(masked_fields=["n"])
+    archive_topic(governor, TOPIC, WHY)
+    for data in (b'{"n":1}', again):
+        body = encode(Message(id="guessed", source="/tests", type="t", partitionkey="k", data=data))  # type: ignore[arg-type]
+        bus.transport().publish(TOPIC, [Outgoing(data.hex(), body)])
+    _work(JOB, tmp_path)
+    clock = ManualClock(round(time.time() * 1000) + 3_600_000)
+    monkeypatch.setattr(working, "SystemClock", lambda: clock)
+    _work(AUDIT_JOB, tmp_path)
+    found = BusAudit.objects.get()
+
+    operator, governing = as_("operator"), as_("governor")
+
+    def told(client: Client) -> str:
+        pages = [f"/audits/{found.pk}/", f"/audits/{found.pk}/findings/", f"/api/v1/audits/{found.pk}"]
+        pages += [f"/audits/{found.pk}/audit.{form}" for form in FORMS]
+        answers = [client.get(each) for each in pages]
+        assert all(each.status_code == 200 for each in answers)
+        words = [each.getvalue() if each.streaming else each.content for each in answers]
+        signed = json.loads(client.get(f"/audits/{found.pk}/audit.json").content)
+        return b"".join([*words, base64.b64decode(signed["payload"])]).decode().lower()
+
+    apart = ("another payload", "again, as it was", "conflicting", '"duplicate"', "stored again")
+    assert not [word for word in apart if word in told(operator)]
+    assert "once a message was stored under an id and source that were taken" in told(operator)
+    assert any(word in told(governing) for word in apart)
+    assert operator.get(f"/audits/{found.pk}/audit.parquet").status_code == 404
+    assert governing.get(f"/audits/{found.pk}/audit.parquet").status_code == 200
