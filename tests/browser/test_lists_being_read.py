@@ -57,7 +57,7 @@ def test_what_moved_up_from_behind_the_end_of_a_list_is_not_new(
     # What dies now comes before all of them, and beside it another moves up.
     die(console, mark, first=100, count=1)
     discard(console, letters[6])
-    expect(said).to_contain_text("1 new", timeout=60_000)
+    expect(said).to_contain_text("1 new letter", timeout=60_000)
     expect(page.locator("tr[data-among=letters][data-gone]")).to_have_count(2, timeout=60_000)
     expect(said).to_contain_text("1 new")
     expect(rows).to_have_count(10)
@@ -72,7 +72,7 @@ def test_what_was_pushed_behind_the_end_of_a_list_is_not_struck_out(console: Con
     expect(rows).to_have_count(10)
     die(console, mark, first=100, count=3)
     said = page.locator("section[data-still] > .as-of")
-    expect(said).to_contain_text("3 new", timeout=60_000)
+    expect(said).to_contain_text("3 new letters", timeout=60_000)
     struck = page.locator("tr[data-among=letters][data-gone]")
     expect(struck).to_have_count(0)
     # Of what is gone the rest still says so.

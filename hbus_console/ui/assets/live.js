@@ -188,17 +188,27 @@
     if (!ends.has(list)) ends.set(list, new Map(all(ROWS, list).filter((row) => row.dataset.place).map((row) => [kindOf(row), placeOf(row)])));
     return ends.get(list);
   }
-  /** How many of the rows that came are new. A list shows so many of its rows: where one goes, that which waited behind
-   *  the last moves up, and is no news. */
+  /** How many of the rows that came are new, by their kind. A list shows so many of its rows: where one goes, that which
+   *  waited behind the last moves up, and is no news. */
   function newAmong(came, gone, ended) {
-    let count = 0;
+    const counts = new Map();
     for (const kind of new Set(came.map(kindOf))) {
       const [its, left] = [came, gone].map((rows) => rows.filter((row) => kindOf(row) === kind));
       const end = ended.get(kind);
       const behind = end ? its.filter((row) => isBehind(row, end)).length : 0;
-      count += its.length - Math.min(behind, left.length);
+      const count = its.length - Math.min(behind, left.length);
+      if (count) counts.set(kind, count);
     }
-    return count;
+    return counts;
+  }
+  /** "2 or more new causes, 1 new letter", by the words of the list: data-still="kind one many …", with "-" for no kind. */
+  function newSaid(list, counts, more) {
+    const words = list.dataset.still.split(" ");
+    const said = [...counts].map(([kind, count]) => {
+      const word = words[words.indexOf(kind || "-") + (count === 1 && !more ? 1 : 2)];
+      return `${count}${more} new ${word}`;
+    });
+    return said.join(", ");
   }
   /** Whether a row that does not stand in the list any more may merely have been pushed behind its end: it would stand
    *  there, and the list is as long as it was. */
@@ -229,7 +239,7 @@
     const [came, gone] = [only(there, here), only(here, there)];
     const placed = (rows) => rows.filter((row) => row.dataset.place);
     const unseen = newAmong(placed(came), placed(gone), ended);
-    if (unseen) counted(note(old, "The list is of {from}.", `${unseen}${came.length === there.size ? " or more" : ""} new`));
+    if (unseen.size) counted(note(old, "The list is of {from}.", newSaid(old, unseen, came.length === there.size ? " or more" : "")));
     else if (came.length || gone.length) counted(note(old, "The list is of {from}.", "It has changed"));
     else {
       old.querySelector(":scope > .as-of")?.remove();
