@@ -9,7 +9,7 @@ from itertools import chain, islice
 from django.db.models import Case, IntegerField, OuterRef, Q, QuerySet, Subquery, Value, When
 
 from engine.core.clock import SystemClock
-from hbus_console import cursors
+from hbus_console import checks, cursors
 from hbus_console.access.permissions import GLOBAL, Actor, narrower, visible_scopes
 from hbus_console.access.scopes import scopes_q
 from hbus_console.alerts.kinds import TONES, URGENCY, AlertKind, kind_named
@@ -174,11 +174,11 @@ class AlertFilters:
 
     @classmethod
     def read(cls, query: dict[str, str]) -> AlertFilters:
-        state = query.get("state", "")
+        """From query parameters; raises ``BadInput`` for a state or a severity that there is not."""
         severity = query.get("severity", "")
         return cls(
-            state if state in STATES else "open",
-            severity if severity in URGENCY else "",
+            checks.choice(query.get("state", "") or "open", "state", STATES),
+            severity and checks.choice(severity, "severity", URGENCY),
             query.get("rule", "").strip(),
             query.get("topic", "").strip(),
         )

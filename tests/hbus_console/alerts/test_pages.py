@@ -122,6 +122,13 @@ def test_what_is_over_says_when_it_began_and_when_that_was(made: Rule, signed_in
     )
 
 
+@pytest.mark.parametrize("query", ["state=over", "severity=loud"])
+def test_a_filter_that_there_is_not_is_refused(evaluated: None, signed_in: SignIn, query: str) -> None:
+    answer = signed_in().get(f"/alerts/?{query}")
+    assert answer.status_code == 400
+    assert query.split("=")[1] in answer.content.decode()
+
+
 def test_pages_follow_by_key(made: Rule, signed_in: SignIn) -> None:
     for number in range(60):
         raised(made, group=f"reader-{number:02}")
