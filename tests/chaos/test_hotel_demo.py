@@ -54,6 +54,7 @@ def test_it_runs_to_its_end_twice_and_leaves_nothing_running(nothing_runs: Runni
     assert "146 slots demanded, 146 decided just now" in first.stdout
     assert "2 closes were published, and heard 6 times of 6" in first.stdout
     assert "Every slot is accounted for." in first.stdout
+    assert "The audit is clean." in first.stdout
     assert leftovers(nothing_runs.state) == []
     # The first start's password was shown, and stands in no file.
     (password,) = PASSWORD.findall(first.stdout)
@@ -66,6 +67,11 @@ def test_it_runs_to_its_end_twice_and_leaves_nothing_running(nothing_runs: Runni
     assert report["holds"] is True
     assert [one["room"] for one in report["poison"]] == ["L"]
     assert (report["night"]["decided"], report["night"]["heard"], report["night"]["holds"]) == (0, 6, True)
+    proof = report["proof"]
+    assert (proof["topics"], proof["verdict"], proof["says"], proof["holds"]) == (6, "clean", [], True)
+    # Invoices and closes too.
+    assert proof["published"] == proof["archived"] > report["events"]
+    assert proof["dead"] == 1
     verified = nothing_runs.manage("hotel_verify", "--limit", "60", "--json", timeout_s=60)
     assert verified.returncode == 0, verified.stdout + verified.stderr
     slots = json.loads(verified.stdout)["slots"]
