@@ -44,6 +44,15 @@ class FindingKind(StrEnum):
     ORPHAN = "orphan"
 
 
+class Lying(msgspec.Struct, frozen=True, gc=False):
+    """A place in the log of a topic."""
+
+    log: str
+    position: str
+    #: When what lies there was stored, epoch milliseconds.
+    stored_ms: int
+
+
 class Sample(msgspec.Struct, frozen=True, gc=False):
     """One message that a finding is about."""
 
@@ -54,6 +63,13 @@ class Sample(msgspec.Struct, frozen=True, gc=False):
     at_ms: int
     #: What is special about it; empty: nothing.
     note: str = ""
+    #: Where it lies in its topic, where its id alone does not say.
+    places: Sequence[Lying] = ()
+
+    @property
+    def named(self) -> str:
+        """By its id, or else by where it lies."""
+        return self.id or " ".join(place.position for place in self.places)
 
 
 class Finding(msgspec.Struct, frozen=True, gc=False):

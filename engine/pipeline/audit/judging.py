@@ -28,6 +28,7 @@ from engine.pipeline.audit.report import (
     WindowOutcomes,
 )
 from engine.pipeline.audit.rereading import OF_DELIVERIES, OF_MESSAGES, OF_PUBLISHED, rows_at
+from engine.pipeline.audit.sampling import malformed_samples
 from engine.pipeline.audit.scope import Counted, Scope
 from engine.pipeline.audit.summing import SKEW_MS
 from engine.pipeline.lake.schema import KEY_HASH
@@ -173,7 +174,7 @@ class _Findings:
         self._copies = addresses(copies.file, copies.row)
         self._tell(FindingKind.DUPLICATE, copies.take(~conflicting), files, OF_MESSAGES)
         self._tell(FindingKind.CONFLICTING, copies.take(conflicting), files, OF_MESSAGES)
-        self._tell(FindingKind.MALFORMED, self._odd()[0], files, OF_MESSAGES)
+        self._malformed(self._odd()[0])
         self._tell(FindingKind.FOREIGN, joined([part.foreign for part in parts]), files, OF_MESSAGES)
         self._tell(FindingKind.SKEWED, joined([part.skewed for part in parts]), files, OF_MESSAGES)
         if self._is_from_the_beginning():
@@ -384,6 +385,13 @@ class _Findings:
         severity = Severity.EXPLAINED if why else FORMS[kind].severity
         samples = self._samples(places.first(self.found.samples), files, columns)
         self.all.append(Finding(kind, severity, len(places), _says(kind, len(places)), subscription, why, samples))
+
+    def _malformed(self, places: Places) -> None:
+        if not len(places):
+            return
+        kind, first = FindingKind.MALFORMED, places.first(self.found.samples)
+        samples = malformed_samples(self.found.root, self.topic.messages, first)
+        self.all.append(Finding(kind, FORMS[kind].severity, len(places), _says(kind, len(places)), samples=samples))
 
     def _gaps(self, gaps: Gaps, which: Bools, why: str) -> None:
         places = gaps.behind.take(which)

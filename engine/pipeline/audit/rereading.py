@@ -22,6 +22,8 @@ OF_MESSAGES, OF_PUBLISHED, OF_DELIVERIES = (
     ("message_id", "source", "key"),
     ("message_id", "source"),
 )
+#: What is no envelope has neither: why it is none, and where it lies.
+OF_MALFORMED = ("malformed", "log", "position")
 
 
 def rows_at(root: Path, files: Gathered, places: Places, columns: Sequence[str]) -> list[tuple[Any, ...]]:

@@ -87,7 +87,7 @@ def as_csv(audit: SeenAudit) -> Iterator[str]:
 def _told(finding: Finding) -> tuple[object, ...]:
     return (
         *(CHECK_OF[finding.kind].name, finding.kind.value, finding.severity.value, finding.count),
-        *(finding.subscription, finding.says, finding.why, " ".join(sample.id for sample in finding.samples)),
+        *(finding.subscription, finding.says, finding.why, " ".join(sample.named for sample in finding.samples)),
     )
 
 

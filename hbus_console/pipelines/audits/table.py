@@ -25,7 +25,7 @@ _SCHEMA = pa.schema(
 
 
 def findings_parquet(report: Report) -> bytes:
-    """All of them, ``samples`` by the ids of their messages."""
+    """All of them, ``samples`` by the ids of their messages, or by where they lie."""
     rows = [
         {
             "topic": topic.topic,
@@ -37,7 +37,7 @@ def findings_parquet(report: Report) -> bytes:
             "subscription": finding.subscription,
             "says": finding.says,
             "why": finding.why,
-            "samples": [sample.id for sample in finding.samples],
+            "samples": [sample.named for sample in finding.samples],
         }
         for topic in report.topics
         for finding in topic.findings

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
@@ -14,12 +14,14 @@ from engine.core.clock import SystemClock, to_rfc3339
 from engine.core.errors import BadInput, NotThere
 from engine.core.numbers import whole
 from engine.pipeline.audit.checks import CHECKS
+from engine.pipeline.audit.findings import FindingKind
 from hbus_console import checks, cursors
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import SOMEWHERE, Actor, allows
 from hbus_console.access.scopes import namespace_q
 from hbus_console.access.web import actor, console_view
 from hbus_console.jobs.models import Job, JobRun
+from hbus_console.messages.feature import PAYLOAD_READ
 from hbus_console.pipelines.audits import exporting, reading
 from hbus_console.pipelines.audits.asking import WantedAudit, ask_audit
 from hbus_console.pipelines.audits.comparing import compare
@@ -30,8 +32,10 @@ from hbus_console.pipelines.audits.signing import key_id, public_key
 from hbus_console.pipelines.feature import AUDIT_JOB, AUDIT_RUN
 from hbus_console.pipelines.models import BusAudit
 from hbus_console.pipelines.wrong_audits import wrong_topics
+from hbus_console.topics.models import Topic
 from hbus_console.ui.curl import CurlRequest
 from hbus_console.ui.pages import back_to, refuse_act, tell_done
+from hbus_console.wiring import bus
 
 _clock = SystemClock()
 #: Audits of one page, and findings listed at once.
@@ -42,6 +46,8 @@ MOST_TIERS = 10
 MOST_REPEATED = 20
 #: Audits that one may be compared with.
 MOST_OTHERS = 30
+#: What has no page of its own, and lies in its topic's log.
+_NAMELESS = (FindingKind.MALFORMED,)
 
 
 @require_GET
@@ -125,7 +131,7 @@ def audit(request: HttpRequest, audit_id: int) -> HttpResponse:
 @require_GET
 @console_view(VIEW, resource=SOMEWHERE)
 def findings(request: HttpRequest, audit_id: int) -> HttpResponse:
-    it = reading.seen_audit(actor(request), audit_id)
+    it = reading.seen_audit(who := actor(request), audit_id)
     name, topic = request.GET.get("check", ""), request.GET.get("topic", "")
     if name:
         checks.choice(name, "check", (each.name for each in CHECKS))
@@ -144,9 +150,17 @@ def findings(request: HttpRequest, audit_id: int) -> HttpResponse:
         "checks": CHECKS,
         "topic": topic,
         "found": found[:MOST_FINDINGS],
+        "log_read": _logs_read(who, {row.topic for row, each in found[:MOST_FINDINGS] if each.kind in _NAMELESS}),
         "count": len(found),
     }
     return render(request, "pipelines/audits/findings.html", context)
+
+
+def _logs_read(who: Actor, names: Collection[str]) -> set[str]:
+    """Of these topics, those whose logs ``who`` may look into, and that can be looked into."""
+    may = [name for name in names if allows(who, PAYLOAD_READ, name)]
+    rows = Topic.objects.filter(name__in=may).values_list("name", "transport")
+    return {name for name, transport in rows if bus.transport(transport).capabilities.browse}
 
 
 @require_GET

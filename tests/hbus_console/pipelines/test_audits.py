@@ -7,6 +7,7 @@ import csv
 import io
 import json
 import time
+from html import unescape
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,6 +20,7 @@ from django.test.utils import CaptureQueriesContext
 from msgspec.structs import replace
 from pytest_django import Settings
 
+from engine.bus.transport import Outgoing
 from engine.core.clock import ManualClock
 from engine.core.errors import BadInput, NotThere
 from engine.cron.work.call import RunCall, RunContext
@@ -41,6 +43,8 @@ from hbus_console.pipelines.feature import AUDIT_JOB, ROLLUP_JOB
 from hbus_console.pipelines.live import cells
 from hbus_console.pipelines.models import BusAudit
 from hbus_console.pipelines.services import archive_topic
+from hbus_console.topics.models import Topic
+from hbus_console.wiring import bus
 from tests.hbus_console.pipelines.conftest import TOPIC, MakeUser, publish
 from tests.hbus_console.pipelines.test_audit_bus import store_twice
 
@@ -213,6 +217,34 @@ def test_the_page_gives_the_verdict_first_then_each_check_with_its_samples(page:
     found = page.get(f"/audits/{audited.pk}/findings/?check=duplicates").content.decode()
     assert f'href="/messages/twice?topic={TOPIC}&amp;source=%2Ftests"' in found
     assert "Nothing was found" in page.get(f"/audits/{audited.pk}/findings/?check=order").content.decode()
+
+
+def test_what_is_no_envelope_says_why_and_leads_to_its_place(page: Client, archived: Actor, tmp_path: Path) -> None:
+    bus.transport().publish(TOPIC, [Outgoing("odd", b'{"specversion":"1.0","id":"odd"}')])
+    (stored,) = bus.admin().browse(TOPIC, limit=1, newest_first=True).entries
+    run_archive(wanted_topics([]), in_this_process)
+    work(ask_audit(archived, WantedAudit([TOPIC], reason=WHY)), tmp_path)
+    newest = BusAudit.objects.first()
+    assert newest is not None
+
+    address = f"/audits/{newest.pk}/findings/?check=form"
+    said = page.get(address).content.decode()
+    assert "missing required field `source`" in said
+    link = f"/messages/?in=log&amp;topic={TOPIC}&amp;from={stored.at_ms}&amp;to={stored.at_ms + 1}"
+    assert f'href="{link}"' in said
+    shown = page.get(unescape(link)).content.decode()
+    assert stored.position in shown
+    assert "unreadable" in shown
+    (row,) = [
+        each
+        for each in csv.DictReader(io.StringIO(b"".join(page.get(f"/audits/{newest.pk}/audit.csv")).decode()))
+        if each["finding"] == "malformed"
+    ]
+    assert row["samples"] == stored.position
+
+    bus.admin().delete_topic(TOPIC)
+    Topic.objects.get(name=TOPIC).delete()
+    assert "in=log" not in page.get(address).content.decode()
 
 
 def test_the_form_asks_and_says_what_it_cannot(page: Client) -> None:

@@ -130,4 +130,7 @@ def _finding(finding: Finding) -> Iterator[str]:
     yield f"  {finding.severity}: {finding.says}{why}{of}"
     for sample in finding.samples:
         note = f", {sample.note}" if sample.note else ""
-        yield f"    {sample.id or 'without an id'} of {sample.source or 'an unknown source'}{note}"
+        if sample.named and not sample.id:
+            yield f"    at {sample.named}{note}"
+        else:
+            yield f"    {sample.id or 'without an id'} of {sample.source or 'an unknown source'}{note}"

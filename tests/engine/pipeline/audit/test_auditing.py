@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from engine.core.errors import BadInput, NotThere
 from engine.pipeline.audit.auditing import Auditor
-from engine.pipeline.audit.findings import FindingKind, Severity
+from engine.pipeline.audit.findings import FindingKind, Lying, Severity
 from engine.pipeline.audit.report import AuditVerdict
-from tests.engine.pipeline.audit.asking import audit, counts, report
+from tests.engine.pipeline.audit.asking import audit, counts, of_kind, report
 from tests.engine.pipeline.audit.planting import Planter
 from tests.engine.pipeline.audit.telling import TOPIC, Hotel, Told
 
@@ -94,6 +95,25 @@ def test_a_finding_names_a_few_messages_and_tells_their_sources_keys_and_times(h
         each = by_id[sample.id]
         assert (sample.source, sample.key, sample.at_ms) == (each.source, each.key, each.time_ms)
     assert finding.says == "30 messages are in the lake, and the ledger knows none of them"
+
+
+def test_what_is_no_envelope_is_named_by_its_place_and_by_why_it_is_none(hotel: Hotel, told: Told) -> None:
+    odd = replace(told.stored[700], id="", body=b'{"specversion":"1.0","id":"7"}')
+    long = replace(
+        told.stored[800], id="", body=b'{"specversion":"1.0","id":"8","source":"/","type":"t","%s":1}' % (b"N" * 900)
+    )
+    told.stored[700:701], told.stored[800:801] = [odd, told.stored[700]], [long, told.stored[800]]
+    hotel.archive(told, rounds=1)
+
+    (first, second) = of_kind(audit(hotel), FindingKind.MALFORMED).samples
+
+    assert (first.id, first.at_ms) == ("", odd.stored_ms)
+    place = [each for each in told.stored if each.log == odd.log].index(odd)
+    assert first.places == [Lying(odd.log, f"{odd.stored_ms}-{place}", odd.stored_ms)]
+    assert first.named == f"{odd.stored_ms}-{place}"
+    assert "missing required field `source`" in first.note
+    assert "Attribute name 'NNN" in second.note
+    assert len(second.note) == 300
 
 
 def test_a_topic_that_the_lake_has_not_is_refused(hotel: Hotel, told: Told) -> None:
