@@ -49,7 +49,7 @@ class Lying(msgspec.Struct, frozen=True, gc=False):
 
     log: str
     position: str
-    #: When what lies there was stored, epoch milliseconds.
+    #: When what lies there was stored, epoch milliseconds; 0: that is not told.
     stored_ms: int
 
 
@@ -63,7 +63,8 @@ class Sample(msgspec.Struct, frozen=True, gc=False):
     at_ms: int
     #: What is special about it; empty: nothing.
     note: str = ""
-    #: Where it lies in its topic, where its id alone does not say.
+    #: Where it lies in its topic, where its id alone does not say; of a loss, what it lies after, and
+    #: ``at_ms`` is when it was found.
     places: Sequence[Lying] = ()
 
     @property

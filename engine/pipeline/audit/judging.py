@@ -28,7 +28,7 @@ from engine.pipeline.audit.report import (
     WindowOutcomes,
 )
 from engine.pipeline.audit.rereading import OF_DELIVERIES, OF_MESSAGES, OF_PUBLISHED, rows_at
-from engine.pipeline.audit.sampling import malformed_samples
+from engine.pipeline.audit.sampling import loss_samples, malformed_samples
 from engine.pipeline.audit.scope import Counted, Scope
 from engine.pipeline.audit.summing import SKEW_MS
 from engine.pipeline.lake.schema import KEY_HASH
@@ -319,18 +319,20 @@ class _Findings:
     def _losses(self) -> None:
         """The commits tell of losses in the order in which they are kept; of the newest the history may be ahead."""
         within = [
-            known.loss
+            known
             for known, span in zip(self.held.losses, self.found.history.lost, strict=False)
             if span.from_ms < self.scope.to_ms and span.until_ms >= self.scope.from_ms
         ]
         if not within:
             return
-        count = sum(loss.messages or 0 for loss in within)
+        count = sum(known.loss.messages or 0 for known in within)
         says = _says(FindingKind.LOSS, count)
-        if uncounted := sum(loss.messages is None for loss in within):
+        if uncounted := sum(known.loss.messages is None for known in within):
             says += f"; of {uncounted} losses nobody knows how many"
-        form = FORMS[FindingKind.LOSS]
-        self.all.append(Finding(FindingKind.LOSS, form.severity, count, says))
+        elif len(within) > 1:
+            says += f", in {len(within):,} losses"
+        form, samples = FORMS[FindingKind.LOSS], loss_samples(within[: self.found.samples])
+        self.all.append(Finding(FindingKind.LOSS, form.severity, count, says, samples=samples))
 
     def _absent(
         self,

@@ -10,9 +10,15 @@ from engine.pipeline.audit.findings import Lying, Sample
 from engine.pipeline.audit.gathering import Gathered
 from engine.pipeline.audit.places import Places
 from engine.pipeline.audit.rereading import OF_MALFORMED, rows_at
+from engine.pipeline.lake.state import Kind, KnownLoss
+from engine.pipeline.source.planning import Loss, Why
 
 #: How much is told of why a message is malformed, characters: the name of a member in it may be of any length.
 _MOST = 300
+_HOW = {
+    Why.TRIMMED: "let go of before they were archived",
+    Why.EMPTIED: "as the store was emptied, or all was made anew",
+}
 
 
 def malformed_samples(root: Path, files: Gathered, places: Places) -> Sequence[Sample]:
@@ -23,3 +29,20 @@ def malformed_samples(root: Path, files: Gathered, places: Places) -> Sequence[S
         Sample("", "", "", at, shortened(str(why or ""), _MOST), [Lying(str(log), str(position), at)])
         for (why, log, position), at in zip(rows, places.at.tolist(), strict=True)
     ]
+
+
+def loss_samples(losses: Sequence[KnownLoss]) -> Sequence[Sample]:
+    """By what the commit knows that found each: of what is lost nothing can be read any more."""
+    return [
+        Sample("", "", "", each.at_ms, _lost(each.loss), [Lying(each.loss.log, each.loss.after, 0)]) for each in losses
+    ]
+
+
+def _lost(loss: Loss) -> str:
+    one, several = ("row", "rows") if loss.log in (Kind.PUBLISHED, Kind.DELIVERIES) else ("message", "messages")
+    if loss.messages is None:
+        many = f"nobody knows how many {several}"
+    else:
+        many = f"{loss.messages:,} {one if loss.messages == 1 else several}"
+    said = f"{many}, {_HOW[loss.why]}"
+    return f"{said}; {loss.before} is there again" if loss.before else said

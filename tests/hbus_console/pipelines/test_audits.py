@@ -247,6 +247,25 @@ def test_what_is_no_envelope_says_why_and_leads_to_its_place(page: Client, archi
     assert "in=log" not in page.get(address).content.decode()
 
 
+def test_a_loss_tells_what_its_commit_knows(page: Client, archived: Actor, tmp_path: Path) -> None:
+    (last,) = bus.admin().browse(TOPIC, limit=1, newest_first=True).entries
+    publish(10)
+    bus.admin().trim(TOPIC, older_than_ms=None, keep_at_most=4)
+    run_archive(wanted_topics([]), in_this_process)
+    work(ask_audit(archived, WantedAudit([TOPIC], reason=WHY)), tmp_path)
+    newest = BusAudit.objects.first()
+    assert newest is not None
+
+    said = page.get(f"/audits/{newest.pk}/findings/?check=loss").content.decode()
+    told = said.partition("6 were gone before they were archived")[2].partition("</section>")[0]
+    assert f'<th scope="row" class="mono break">{last.position}</th>' in told
+    assert "6 messages, let go of before they were archived; " in told
+    assert "The earliest 1, as the commits tell" in told
+    assert "without an id" not in told
+    export = page.get(f"/audits/{newest.pk}/audit.html").content.decode()
+    assert f"after <code>{last.position}</code> 6 messages, let go of" in export
+
+
 def test_the_form_asks_and_says_what_it_cannot(page: Client) -> None:
     asked = page.post("/audits/run/", {"topics": f"{TOPIC}, {OTHER}", "reason": WHY})
     assert asked.status_code == 302

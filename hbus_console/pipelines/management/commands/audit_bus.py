@@ -13,7 +13,7 @@ from django.core.management.base import BaseCommand
 
 from engine.core.clock import to_rfc3339
 from engine.pipeline.audit.closing import TELLING_MS
-from engine.pipeline.audit.findings import Finding
+from engine.pipeline.audit.findings import Finding, FindingKind
 from engine.pipeline.audit.percentiles import Percentiles
 from engine.pipeline.audit.report import AuditVerdict, Report, TopicAudit
 from engine.pipeline.audit.summing import SKEW_MS
@@ -130,7 +130,9 @@ def _finding(finding: Finding) -> Iterator[str]:
     yield f"  {finding.severity}: {finding.says}{why}{of}"
     for sample in finding.samples:
         note = f", {sample.note}" if sample.note else ""
-        if sample.named and not sample.id:
+        if finding.kind is FindingKind.LOSS:
+            yield f"    after {sample.named or 'the beginning'}{note}"
+        elif sample.named and not sample.id:
             yield f"    at {sample.named}{note}"
         else:
             yield f"    {sample.id or 'without an id'} of {sample.source or 'an unknown source'}{note}"

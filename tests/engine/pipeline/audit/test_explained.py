@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from engine.core.clock import to_rfc3339
 from engine.pipeline.audit.auditing import Auditor, TopicKnown
-from engine.pipeline.audit.findings import FindingKind, Severity
+from engine.pipeline.audit.findings import FindingKind, Lying, Sample, Severity
 from engine.pipeline.audit.judging import BEFORE, ERASED, LOSS, RETENTION
 from engine.pipeline.audit.report import AuditVerdict
 from engine.pipeline.lake.erasure import erase
@@ -50,6 +50,12 @@ def test_what_a_known_loss_took_is_explained_and_the_loss_is_told(hotel: Hotel) 
     assert len(between) == len(ids)
     assert counts(found, why=LOSS) == Counter({(FindingKind.MISSING, ""): 300, (FindingKind.GAP, ""): 300})
     assert counts(found) == Counter({(FindingKind.LOSS, ""): 300})
+    assert of_kind(found, FindingKind.LOSS).samples == [
+        Sample(
+            *("", "", "", rest[0].stored_ms + 30_000),
+            *("300 messages, let go of before they were archived; 2-0 is there again", [Lying("-", "1-0", 0)]),
+        )
+    ]
     assert {each.severity for each in found.findings if each.why} == {Severity.EXPLAINED}
     assert found.verdict is AuditVerdict.WRONG
 
@@ -64,7 +70,11 @@ def test_what_is_missing_elsewhere_is_not_explained_by_a_loss(hotel: Hotel) -> N
     found = audit(hotel)
     assert counts(found)[FindingKind.MISSING, ""] == 1
     assert counts(found, why=LOSS)[FindingKind.MISSING, ""] == 300
-    assert of_kind(found, FindingKind.LOSS).says.endswith("of 1 losses nobody knows how many")
+    loss = of_kind(found, FindingKind.LOSS)
+    assert loss.says.endswith("of 1 losses nobody knows how many")
+    assert [each.note for each in loss.samples] == [
+        "nobody knows how many messages, let go of before they were archived; 2-0 is there again"
+    ]
 
 
 def test_days_that_retention_took_are_no_loss(hotel: Hotel, told: Told) -> None:
@@ -123,6 +133,20 @@ def test_rows_that_the_ledger_let_go_of_explain_what_is_not_told(hotel: Hotel, t
     found = audit(hotel)
     assert counts(found, why=LOSS) == Counter({(FindingKind.UNTOLD, ""): 500})
     assert counts(found) == Counter({(FindingKind.LOSS, ""): 500})
+    (lost,) = of_kind(found, FindingKind.LOSS).samples
+    assert lost.places == [Lying("published", "1000", 0)]
+    assert lost.note == "500 rows, let go of before they were archived"
+
+
+def test_of_many_losses_a_few_are_told_and_how_many_there_are(hotel: Hotel, told: Told) -> None:
+    hotel.archive(told)
+    losses = [Loss("-", Why.EMPTIED, f"{number}-0", "", 1) for number in range(7)]
+    with hotel.lake.run() as run:
+        hotel.commit_losses(run, losses)
+    found = of_kind(audit(hotel, to_ms=hotel.clock.now_ms()), FindingKind.LOSS)
+    assert found.says == "7 were gone before they were archived, and were counted then, in 7 losses"
+    assert [each.named for each in found.samples] == [f"{number}-0" for number in range(5)]
+    assert {each.note for each in found.samples} == {"1 message, as the store was emptied, or all was made anew"}
 
 
 def test_a_topic_of_which_the_ledger_is_not_archived_is_compared_with_nothing(hotel: Hotel, told: Told) -> None:
