@@ -24,17 +24,19 @@ from hbus_console.messages import addresses, browsing, graph, in_log, search, se
 from hbus_console.messages import attempt_chart as lanes
 from hbus_console.messages import export as evidence
 from hbus_console.messages.became import open_of
-from hbus_console.messages.feature import PAYLOAD_REVEAL
+from hbus_console.messages.feature import PAYLOAD_READ, PAYLOAD_REVEAL
 from hbus_console.messages.message_trace import MOST_NEIGHBOURS, Life, NotYet, conversation, same_key
 from hbus_console.messages.models import LedgerMessage
 from hbus_console.messages.reach import reach
 from hbus_console.messages.reveal import Revealed
 from hbus_console.messages.timeline import Moment, end_of, moments, who
+from hbus_console.pipelines.newest_audit import stored_again
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics.models import Topic
 from hbus_console.ui.curl import CurlRequest
 from hbus_console.ui.formats import counted, num
 from hbus_console.ui.timerange import DEFAULT, PARAMETERS, named_in, time_range
+from hbus_console.wiring import bus
 
 _TABS = ("timeline", "conversation", "key", "raw")
 
@@ -241,6 +243,8 @@ def _message(
         "may_reveal": allows(who_asks, PAYLOAD_REVEAL, found.topic_name),
         "may_redrive": allows(who_asks, DEAD_LETTER_REDRIVE, found.topic_name),
         "badges": list(_badges(found)),
+        "again": stored_again(*named, found.published_ms),
+        "log_read": [found.topic_name] if _log_read(who_asks, found.topic) else [],
         "conversation": talk,
         "same_key": same,
         "errors": errors or {},
@@ -256,6 +260,13 @@ def _message(
     if context["tab"] == "raw" and found.envelope is not None:
         context["raw"] = evidence.envelope_as_json(found.envelope)
     return render(request, "messages/message.html", context, status=status)
+
+
+def _log_read(who_asks: Actor, topic: Topic | None) -> bool:
+    """Whether they may look into its log, and it can be looked into."""
+    if topic is None or not allows(who_asks, PAYLOAD_READ, topic.name):
+        return False
+    return bus.transport(topic.transport).capabilities.browse
 
 
 def _told(found: Life) -> Iterator[tuple[Moment, str, int]]:

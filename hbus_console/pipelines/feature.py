@@ -30,7 +30,7 @@ FEATURE = Feature(
         "hbus_console.pipelines.api.series",
     ),
     acts=(ARCHIVE_SET, ARCHIVE_KEEP, ARCHIVE_ERASE, AUDIT_RUN),
-    offers=("replaying",),
+    offers=("newest_audit", "replaying"),
     ledger_models=("SeriesPoint", "RolledUp"),
     duties=("hbus_console.pipelines.series_retention:series_retention",),
     live=("hbus_console.pipelines.live:cells",),

@@ -83,6 +83,8 @@ class AuditedTopic(models.Model):
     class Meta:
         ordering = ["topic"]
         constraints = [models.UniqueConstraint(fields=["audit", "topic"], name="pipelines_audited_topic_once")]
+        # The pages of a topic and of its messages ask for its newest one.
+        indexes = [models.Index(fields=["topic", "audit"], name="pipelines_newest_of_topic")]
 
     @property
     def subject(self) -> Subject:

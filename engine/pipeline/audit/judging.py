@@ -18,7 +18,7 @@ from engine.pipeline.audit.history import LostSpan, TopicHistory, in_a_span
 from engine.pipeline.audit.matching import Matched
 from engine.pipeline.audit.ordering import Gaps, Order, joined_gaps
 from engine.pipeline.audit.outcomes import TOLD_OF, SubscriptionMatched
-from engine.pipeline.audit.places import Places, addresses, joined
+from engine.pipeline.audit.places import Places, addresses, at_addresses, joined
 from engine.pipeline.audit.report import (
     Amount,
     AuditVerdict,
@@ -28,7 +28,7 @@ from engine.pipeline.audit.report import (
     WindowOutcomes,
 )
 from engine.pipeline.audit.rereading import OF_DELIVERIES, OF_MESSAGES, OF_PUBLISHED, rows_at
-from engine.pipeline.audit.sampling import loss_samples, malformed_samples
+from engine.pipeline.audit.sampling import copy_samples, loss_samples, malformed_samples
 from engine.pipeline.audit.scope import Counted, Scope
 from engine.pipeline.audit.summing import SKEW_MS
 from engine.pipeline.lake.schema import KEY_HASH
@@ -170,10 +170,10 @@ class _Findings:
             stored = np.concatenate([part.untold_stored for part in parts])
             self._absent(FindingKind.UNTOLD, untold, stored, files, OF_MESSAGES)
         self._losses()
-        copies, conflicting = self._confirmed()
+        copies, owners, conflicting = self._confirmed()
         self._copies = addresses(copies.file, copies.row)
-        self._tell(FindingKind.DUPLICATE, copies.take(~conflicting), files, OF_MESSAGES)
-        self._tell(FindingKind.CONFLICTING, copies.take(conflicting), files, OF_MESSAGES)
+        self._again(FindingKind.DUPLICATE, copies.take(~conflicting), owners[~conflicting])
+        self._again(FindingKind.CONFLICTING, copies.take(conflicting), owners[conflicting])
         self._malformed(self._odd()[0])
         self._tell(FindingKind.FOREIGN, joined([part.foreign for part in parts]), files, OF_MESSAGES)
         self._tell(FindingKind.SKEWED, joined([part.skewed for part in parts]), files, OF_MESSAGES)
@@ -277,18 +277,16 @@ class _Findings:
                 sizes.append(side.columns["odd_size"][within])
         return joined(places), np.concatenate(sizes)
 
-    def _confirmed(self) -> tuple[Places, Bools]:
-        """Further copies; those of another payload only if they do have the id, and not one that hashes alike."""
+    def _confirmed(self) -> tuple[Places, Ints, Bools]:
+        """Further copies, each with the address of the first one; those of another payload only if they do have the id,
+        and not one that hashes alike."""
         parts = self.found.matched
         copies = joined([part.copies for part in parts])
         owners = np.concatenate([part.copied for part in parts])
         conflicting = np.concatenate([part.conflicting for part in parts])
         doubtful = np.flatnonzero(conflicting)
         of_copy = copies.take(doubtful)
-        owner = owners[doubtful]
-        of_owner = Places(
-            of_copy.at, of_copy.ident, (owner >> 32).astype(np.int32), (owner & 0x7FFFFFFF).astype(np.int32)
-        )
+        of_owner = at_addresses(of_copy, owners[doubtful])
         files, columns = self.topic.messages, OF_MESSAGES[:2]
         pairs = zip(
             rows_at(self.found.root, files, of_copy, columns),
@@ -298,7 +296,7 @@ class _Findings:
         alike = [index for index, (copy, original) in zip(doubtful.tolist(), pairs, strict=True) if copy != original]
         kept = np.ones(len(copies), bool)
         kept[alike] = False
-        return copies.take(kept), conflicting[kept]
+        return copies.take(kept), owners[kept], conflicting[kept]
 
     def _lost_spans(self) -> list[LostSpan]:
         """Of messages."""
@@ -387,6 +385,16 @@ class _Findings:
         severity = Severity.EXPLAINED if why else FORMS[kind].severity
         samples = self._samples(places.first(self.found.samples), files, columns)
         self.all.append(Finding(kind, severity, len(places), _says(kind, len(places)), subscription, why, samples))
+
+    def _again(self, kind: FindingKind, copies: Places, owners: Ints) -> None:
+        """Told by where each lies, and where the first one does."""
+        if not len(copies):
+            return
+        some = copies.first(self.found.samples)
+        order = np.argsort(place := addresses(copies.file, copies.row))
+        first = owners[order[np.searchsorted(place[order], addresses(some.file, some.row))]]
+        samples = copy_samples(self.found.root, self.topic.messages, some, at_addresses(some, first))
+        self.all.append(Finding(kind, FORMS[kind].severity, len(copies), _says(kind, len(copies)), samples=samples))
 
     def _malformed(self, places: Places) -> None:
         if not len(places):

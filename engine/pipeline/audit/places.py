@@ -61,3 +61,8 @@ def joined(parts: Sequence[Places]) -> Places:
 def addresses(file: Small, row: Small) -> Ints:
     """File and row as one number."""
     return (file.astype(np.int64) << 32) | row.astype(np.int64)
+
+
+def at_addresses(of: Places, where: Ints) -> Places:
+    """The rows that lie at these, as :func:`addresses` made them: each stands for one of ``of``."""
+    return Places(of.at, of.ident, (where >> 32).astype(np.int32), (where & 0x7FFFFFFF).astype(np.int32))

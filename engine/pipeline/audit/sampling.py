@@ -1,20 +1,22 @@
-"""Samples of what bears no id: each is told by where it lies in its topic, and by what is known of it."""
+"""Samples of what its id alone does not name: each is told by where it lies in its topic, too."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 
 from engine.core.error_text import shortened
 from engine.pipeline.audit.findings import Lying, Sample
 from engine.pipeline.audit.gathering import Gathered
 from engine.pipeline.audit.places import Places
-from engine.pipeline.audit.rereading import OF_MALFORMED, rows_at
+from engine.pipeline.audit.rereading import OF_MALFORMED, OF_MESSAGES, rows_at
 from engine.pipeline.lake.state import Kind, KnownLoss
 from engine.pipeline.source.planning import Loss, Why
 
 #: How much is told of why a message is malformed, characters: the name of a member in it may be of any length.
 _MOST = 300
+_OF_PLACE = ("log", "position", "stored_at")
 _HOW = {
     Why.TRIMMED: "let go of before they were archived",
     Why.EMPTIED: "as the store was emptied, or all was made anew",
@@ -29,6 +31,23 @@ def malformed_samples(root: Path, files: Gathered, places: Places) -> Sequence[S
         Sample("", "", "", at, shortened(str(why or ""), _MOST), [Lying(str(log), str(position), at)])
         for (why, log, position), at in zip(rows, places.at.tolist(), strict=True)
     ]
+
+
+def copy_samples(root: Path, files: Gathered, copies: Places, firsts: Places) -> Sequence[Sample]:
+    """Of messages that were stored again: where the first one lies, and where this one does.
+
+    Raises :class:`~engine.pipeline.lake.errors.LakeDamaged`.
+    """
+    rows = rows_at(root, files, copies, (*OF_MESSAGES, *_OF_PLACE))
+    first = rows_at(root, files, firsts, _OF_PLACE)
+    return [
+        Sample(str(id_), str(source or ""), str(key or ""), at, places=[_lying(*before), _lying(*place)])
+        for (id_, source, key, *place), before, at in zip(rows, first, copies.at.tolist(), strict=True)
+    ]
+
+
+def _lying(log: str, position: str, stored: datetime) -> Lying:
+    return Lying(log, position, round(stored.timestamp() * 1000))
 
 
 def loss_samples(losses: Sequence[KnownLoss]) -> Sequence[Sample]:

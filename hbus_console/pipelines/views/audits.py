@@ -46,8 +46,8 @@ MOST_TIERS = 10
 MOST_REPEATED = 20
 #: Audits that one may be compared with.
 MOST_OTHERS = 30
-#: What has no page of its own, and lies in its topic's log.
-_NAMELESS = (FindingKind.MALFORMED,)
+#: Of what the samples say where they lie in their topic's log.
+_PLACED = (FindingKind.MALFORMED, FindingKind.DUPLICATE, FindingKind.CONFLICTING)
 
 
 @require_GET
@@ -150,7 +150,7 @@ def findings(request: HttpRequest, audit_id: int) -> HttpResponse:
         "checks": CHECKS,
         "topic": topic,
         "found": found[:MOST_FINDINGS],
-        "log_read": _logs_read(who, {row.topic for row, each in found[:MOST_FINDINGS] if each.kind in _NAMELESS}),
+        "log_read": _logs_read(who, {row.topic for row, each in found[:MOST_FINDINGS] if each.kind in _PLACED}),
         "count": len(found),
     }
     return render(request, "pipelines/audits/findings.html", context)

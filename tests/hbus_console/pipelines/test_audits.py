@@ -6,6 +6,7 @@ import base64
 import csv
 import io
 import json
+import re
 import time
 from html import unescape
 from pathlib import Path
@@ -20,6 +21,7 @@ from django.test.utils import CaptureQueriesContext
 from msgspec.structs import replace
 from pytest_django import Settings
 
+from engine.bus.facts import Fact
 from engine.bus.transport import Outgoing
 from engine.core.clock import ManualClock
 from engine.core.errors import BadInput, NotThere
@@ -46,6 +48,7 @@ from hbus_console.pipelines.services import archive_topic
 from hbus_console.topics.models import Topic
 from hbus_console.wiring import bus
 from tests.hbus_console.pipelines.conftest import TOPIC, MakeUser, publish
+from tests.hbus_console.pipelines.ledger import book
 from tests.hbus_console.pipelines.test_audit_bus import store_twice
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"], transaction=True)
@@ -245,6 +248,28 @@ def test_what_is_no_envelope_says_why_and_leads_to_its_place(page: Client, archi
     bus.admin().delete_topic(TOPIC)
     Topic.objects.get(name=TOPIC).delete()
     assert "in=log" not in page.get(address).content.decode()
+
+
+def test_the_page_of_a_message_says_that_it_is_stored_twice_and_where(
+    page: Client, audited: BusAudit, archived: Actor
+) -> None:
+    copies = bus.admin().browse(TOPIC, limit=2, newest_first=True).entries
+    book(Fact("published", copies[0].at_ms, TOPIC, message_id="twice", source="/tests", position=copies[0].position))
+    address = f"/messages/twice?topic={TOPIC}"
+    said = page.get(address).content.decode()
+    told = said.partition("Stored 2 times")[2].partition("</p>")[0]
+    assert f"/audits/{audited.pk}/findings/?check=duplicates&amp;topic={TOPIC}" in told
+    for each in copies:
+        assert f"from={each.at_ms}&amp;to={each.at_ms + 1}" in told
+    assert re.findall(r">(\d+-\d+)<", told) == [each.position for each in reversed(copies)]
+    samples = page.get(f"/audits/{audited.pk}/findings/?check=duplicates").content.decode()
+    assert re.findall(r">(\d+-\d+)<", samples) == [each.position for each in reversed(copies)]
+
+    ((_, told_of),) = reading.seen_audit(archived, audited.pk).reports({TOPIC})
+    keep_report(Report(1, [replace(told_of, findings=[], to_ms=told_of.from_ms + 1)], 0, 0), AskedAudit(1), b"")
+    assert "Stored 2 times" in page.get(address).content.decode(), "the newer one did not look at that time"
+    keep_report(Report(1, [replace(told_of, findings=[])], 0, 0), AskedAudit(1), b"")
+    assert "Stored 2 times" not in page.get(address).content.decode()
 
 
 def test_a_loss_tells_what_its_commit_knows(page: Client, archived: Actor, tmp_path: Path) -> None:

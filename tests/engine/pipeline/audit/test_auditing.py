@@ -116,6 +116,21 @@ def test_what_is_no_envelope_is_named_by_its_place_and_by_why_it_is_none(hotel: 
     assert len(second.note) == 300
 
 
+@pytest.mark.parametrize("changes", [{}, {"data": {"booking": "another"}}])
+def test_what_was_stored_again_names_both_places(hotel: Hotel, told: Told, changes: dict[str, object]) -> None:
+    planter = Planter(told)
+    planter.stored_again(40, **changes)
+    hotel.archive(told)
+    (finding,) = audit(hotel, samples=40).findings
+    stored: dict[str, list[int]] = {}
+    for each in told.stored:
+        stored.setdefault(each.id, []).append(each.stored_ms)
+    assert len(finding.samples) == 40
+    for sample in finding.samples:
+        assert [place.stored_ms for place in sample.places] == stored[sample.id]
+        assert all(place.position.startswith(f"{place.stored_ms}-") for place in sample.places)
+
+
 def test_a_topic_that_the_lake_has_not_is_refused(hotel: Hotel, told: Told) -> None:
     hotel.archive(told)
     with pytest.raises(NotThere):
