@@ -8,6 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET, require_POST
 
+from engine.core.clock import SystemClock
 from engine.pipeline.lake.errors import LakeDamaged
 from engine.pipeline.lake.state import LakeState
 from hbus_console.access.acts import VIEW
@@ -25,11 +26,13 @@ from hbus_console.ui.curl import CurlRequest
 from hbus_console.ui.pages import act
 from hbus_console.ui.rows import page_of
 
+_clock = SystemClock()
+
 
 @require_GET
 @console_view(VIEW, resource=SOMEWHERE)
 def archive(request: HttpRequest) -> HttpResponse:
-    who = actor(request)
+    who, now_ms = actor(request), _clock.now_ms()
     try:
         state, damage = lake().state(), None
     except LakeDamaged as error:
@@ -57,6 +60,8 @@ def archive(request: HttpRequest) -> HttpResponse:
             }
             for each in shown
         ],
+        # No event tells of each message that comes: what waits is of when it was asked for.
+        "asked_ms": now_ms,
         "next_cursor": more,
         "found": len(every),
         "archived": sum(each.archived for each in every),

@@ -12,6 +12,7 @@ from django.core.management import call_command
 from django.test import Client
 from pytest_django import Settings
 
+from engine.core.clock import ManualClock
 from engine.core.errors import BadInput
 from engine.cron.work.functions import find_function
 from engine.pipeline.lake.errors import LakeDamaged
@@ -25,7 +26,9 @@ from hbus_console.pipelines.feature import JOB
 from hbus_console.pipelines.live import cells
 from hbus_console.pipelines.models import ArchivedTopic
 from hbus_console.pipelines.services import archive_topic, stop_archiving
+from hbus_console.pipelines.views import archive as archive_page
 from hbus_console.topics.models import Topic
+from hbus_console.ui.formats import exact
 from hbus_console.wiring import bus
 from hbus_console.wiring.lake import lake
 from tests.hbus_console.pipelines.conftest import TOPIC, MakeUser, kept, publish
@@ -192,6 +195,17 @@ def test_the_page_says_up_to_when_and_what_waits(page: Client, governor: Actor) 
     answer = page.post(f"/archive/{TOPIC}/stop/", {"reason": WHY}, follow=True)
     assert "is archived no further" in answer.content.decode()
     assert "no further" in text(page)
+
+
+def test_the_page_says_of_when_it_is_what_waits(page: Client, governor: Actor, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = ManualClock(1_900_000_000_000)
+    monkeypatch.setattr(archive_page, "_clock", clock)
+    assert "What waits is as of" not in page.get("/archive/").content.decode(), "nothing is archived"
+    archive_topic(governor, TOPIC, WHY)
+    for _ in range(2):
+        said = page.get("/archive/").content.decode()
+        assert f"What waits is as of {exact(clock.now_ms())};" in said
+        clock.advance(1)
 
 
 def test_the_page_tells_losses_and_damage(page: Client, governor: Actor) -> None:
