@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from django.db.models import Count, Max, Min, Q, QuerySet, Sum
 
+from engine.core.error_text import shortened
 from engine.core.errors import NotThere
 from engine.pipeline.audit.checks import CHECKS, Check
 from engine.pipeline.audit.findings import FORMS, FindingKind, Severity
@@ -88,6 +89,21 @@ class CheckAnswer:
     @property
     def found(self) -> bool:
         return bool(self.count or self.topics)
+
+    @property
+    def icon(self) -> tuple[str, str]:
+        """Its name, and what it says."""
+        return _ICONS[self.tone]
+
+
+@dataclass(frozen=True, slots=True)
+class AlsoSaid:
+    """What an audit says that no check has found: it stands below their answers."""
+
+    title: str
+    says: str
+    count: int
+    tone: str
 
     @property
     def icon(self) -> tuple[str, str]:
@@ -200,9 +216,15 @@ class SeenAudit(_Judged):
         return sum(row.replayed for row in self.rows)
 
     @property
-    def unowned(self) -> list[str]:
-        """Topics that nobody answered for then."""
-        return [row.topic for row in self.rows if not row.owner]
+    def also(self) -> list[AlsoSaid]:
+        """On every page and in every export for people."""
+        unowned = [row.topic for row in self.rows if not row.owner]
+        owners = shortened(f"nobody answers for {', '.join(unowned)}", 200) if unowned else "every topic has an owner"
+        copies = "copies by replays are among what is archived, each names its cause"
+        return [
+            AlsoSaid("Ownership", owners, len(unowned), "warn" if unowned else "ok"),
+            AlsoSaid("Replays", copies if self.replayed else "no message is a copy of a replay", self.replayed, "ok"),
+        ]
 
     @property
     def lines(self) -> list[TopicLine]:

@@ -10,9 +10,6 @@ from io import StringIO
 import pytest
 from django.core.management import call_command
 
-from engine.bus import Message
-from engine.bus.message import encode
-from engine.bus.transport import Outgoing
 from engine.core.clock import ManualClock
 from engine.core.errors import BadInput, NotThere
 from engine.pipeline.archive.tasks import in_this_process
@@ -22,8 +19,7 @@ from hbus_console.pipelines import auditing
 from hbus_console.pipelines.archiving import run_archive, wanted_topics
 from hbus_console.pipelines.models import BusAudit
 from hbus_console.pipelines.services import archive_topic
-from hbus_console.wiring import bus
-from tests.hbus_console.pipelines.conftest import TOPIC
+from tests.hbus_console.pipelines.conftest import TOPIC, store_twice
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"], transaction=True)
 
@@ -48,12 +44,6 @@ def audit(*words: str) -> str:
     out = StringIO()
     call_command("audit_bus", *words, stdout=out)
     return out.getvalue()
-
-
-def store_twice(number: str, data: bytes) -> None:
-    """Past the producer, which would not."""
-    body = encode(Message(id=number, source="/tests", type="t", partitionkey="H-1", data=data))  # type: ignore[arg-type]
-    bus.transport().publish(TOPIC, [Outgoing(number, body), Outgoing(number, body)])
 
 
 @pytest.mark.usefixtures("an_hour_later")

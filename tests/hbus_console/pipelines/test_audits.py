@@ -6,9 +6,7 @@ import base64
 import csv
 import io
 import json
-import re
 import time
-from html import unescape
 from pathlib import Path
 
 import pyarrow as pa
@@ -21,13 +19,7 @@ from django.test.utils import CaptureQueriesContext
 from msgspec.structs import replace
 from pytest_django import Settings
 
-from engine.bus.facts import Fact
-from engine.bus.transport import Outgoing
-from engine.core.clock import ManualClock
 from engine.core.errors import BadInput, NotThere
-from engine.cron.work.call import RunCall, RunContext
-from engine.cron.work.functions import find_function
-from engine.cron.work.log_spool import LogSpool
 from engine.pipeline.archive.tasks import in_this_process
 from engine.pipeline.audit.report import AuditVerdict, Report
 from hbus_console.access.permissions import Actor, Forbidden
@@ -38,57 +30,15 @@ from hbus_console.audit.models import AuditEntry
 from hbus_console.jobs.models import Job, JobRun
 from hbus_console.pipelines import alerts, standing_jobs
 from hbus_console.pipelines.archiving import run_archive, wanted_topics
-from hbus_console.pipelines.audits import reading, signing, working
+from hbus_console.pipelines.audits import reading, signing
 from hbus_console.pipelines.audits.asking import WantedAudit, ask_audit
 from hbus_console.pipelines.audits.keeping import AskedAudit, keep_report
 from hbus_console.pipelines.feature import AUDIT_JOB, ROLLUP_JOB
 from hbus_console.pipelines.live import cells
 from hbus_console.pipelines.models import BusAudit
-from hbus_console.pipelines.services import archive_topic
-from hbus_console.topics.models import Topic
-from hbus_console.wiring import bus
-from tests.hbus_console.pipelines.conftest import TOPIC, MakeUser, publish
-from tests.hbus_console.pipelines.ledger import book
-from tests.hbus_console.pipelines.test_audit_bus import store_twice
+from tests.hbus_console.pipelines.conftest import OTHER, TOPIC, WHY, MakeUser, store_twice, work
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"], transaction=True)
-
-WHY = "the auditors ask for it"
-OTHER = "payment.taken"
-
-
-@pytest.fixture
-def archived(governor: Actor, monkeypatch: pytest.MonkeyPatch) -> Actor:
-    """Both topics are, with a message of one stored twice; by now all of it can be judged."""
-    publish(7, OTHER)
-    for name in (TOPIC, OTHER):
-        archive_topic(governor, name, WHY)
-    store_twice("twice", b'{"n":1}')
-    run_archive(wanted_topics([]), in_this_process)
-    clock = ManualClock(round(time.time() * 1000) + 3_600_000)
-    monkeypatch.setattr(working, "SystemClock", lambda: clock)
-    return governor
-
-
-def work(run: JobRun, folder: Path) -> str:
-    """As a worker would."""
-    call = RunCall(run.pk, AUDIT_JOB, 1, run.slot, 1, "w", parameters=run.parameters)
-    outcome = find_function(AUDIT_JOB).run(RunContext(call, LogSpool(folder, run.pk, 1)))
-    assert outcome.done, outcome.error
-    return str(outcome.summary)
-
-
-@pytest.fixture
-def audited(archived: Actor, tmp_path: Path) -> BusAudit:
-    work(ask_audit(archived, WantedAudit(reason=WHY)), tmp_path)
-    return BusAudit.objects.get()
-
-
-@pytest.fixture
-def page(audited: BusAudit) -> Client:
-    client = Client()
-    client.force_login(User.objects.get(username="gov"))
-    return client
 
 
 def inside(make_user: MakeUser, role: str = "viewer") -> User:
@@ -220,75 +170,6 @@ def test_the_page_gives_the_verdict_first_then_each_check_with_its_samples(page:
     found = page.get(f"/audits/{audited.pk}/findings/?check=duplicates").content.decode()
     assert f'href="/messages/twice?topic={TOPIC}&amp;source=%2Ftests"' in found
     assert "Nothing was found" in page.get(f"/audits/{audited.pk}/findings/?check=order").content.decode()
-
-
-def test_what_is_no_envelope_says_why_and_leads_to_its_place(page: Client, archived: Actor, tmp_path: Path) -> None:
-    bus.transport().publish(TOPIC, [Outgoing("odd", b'{"specversion":"1.0","id":"odd"}')])
-    (stored,) = bus.admin().browse(TOPIC, limit=1, newest_first=True).entries
-    run_archive(wanted_topics([]), in_this_process)
-    work(ask_audit(archived, WantedAudit([TOPIC], reason=WHY)), tmp_path)
-    newest = BusAudit.objects.first()
-    assert newest is not None
-
-    address = f"/audits/{newest.pk}/findings/?check=form"
-    said = page.get(address).content.decode()
-    assert "missing required field `source`" in said
-    link = f"/messages/?in=log&amp;topic={TOPIC}&amp;from={stored.at_ms}&amp;to={stored.at_ms + 1}"
-    assert f'href="{link}"' in said
-    shown = page.get(unescape(link)).content.decode()
-    assert stored.position in shown
-    assert "unreadable" in shown
-    (row,) = [
-        each
-        for each in csv.DictReader(io.StringIO(b"".join(page.get(f"/audits/{newest.pk}/audit.csv")).decode()))
-        if each["finding"] == "malformed"
-    ]
-    assert row["samples"] == stored.position
-
-    bus.admin().delete_topic(TOPIC)
-    Topic.objects.get(name=TOPIC).delete()
-    assert "in=log" not in page.get(address).content.decode()
-
-
-def test_the_page_of_a_message_says_that_it_is_stored_twice_and_where(
-    page: Client, audited: BusAudit, archived: Actor
-) -> None:
-    copies = bus.admin().browse(TOPIC, limit=2, newest_first=True).entries
-    book(Fact("published", copies[0].at_ms, TOPIC, message_id="twice", source="/tests", position=copies[0].position))
-    address = f"/messages/twice?topic={TOPIC}"
-    said = page.get(address).content.decode()
-    told = said.partition("Stored 2 times")[2].partition("</p>")[0]
-    assert f"/audits/{audited.pk}/findings/?check=duplicates&amp;topic={TOPIC}" in told
-    for each in copies:
-        assert f"from={each.at_ms}&amp;to={each.at_ms + 1}" in told
-    assert re.findall(r">(\d+-\d+)<", told) == [each.position for each in reversed(copies)]
-    samples = page.get(f"/audits/{audited.pk}/findings/?check=duplicates").content.decode()
-    assert re.findall(r">(\d+-\d+)<", samples) == [each.position for each in reversed(copies)]
-
-    ((_, told_of),) = reading.seen_audit(archived, audited.pk).reports({TOPIC})
-    keep_report(Report(1, [replace(told_of, findings=[], to_ms=told_of.from_ms + 1)], 0, 0), AskedAudit(1), b"")
-    assert "Stored 2 times" in page.get(address).content.decode(), "the newer one did not look at that time"
-    keep_report(Report(1, [replace(told_of, findings=[])], 0, 0), AskedAudit(1), b"")
-    assert "Stored 2 times" not in page.get(address).content.decode()
-
-
-def test_a_loss_tells_what_its_commit_knows(page: Client, archived: Actor, tmp_path: Path) -> None:
-    (last,) = bus.admin().browse(TOPIC, limit=1, newest_first=True).entries
-    publish(10)
-    bus.admin().trim(TOPIC, older_than_ms=None, keep_at_most=4)
-    run_archive(wanted_topics([]), in_this_process)
-    work(ask_audit(archived, WantedAudit([TOPIC], reason=WHY)), tmp_path)
-    newest = BusAudit.objects.first()
-    assert newest is not None
-
-    said = page.get(f"/audits/{newest.pk}/findings/?check=loss").content.decode()
-    told = said.partition("6 were gone before they were archived")[2].partition("</section>")[0]
-    assert f'<th scope="row" class="mono break">{last.position}</th>' in told
-    assert "6 messages, let go of before they were archived; " in told
-    assert "The earliest 1, as the commits tell" in told
-    assert "without an id" not in told
-    export = page.get(f"/audits/{newest.pk}/audit.html").content.decode()
-    assert f"after <code>{last.position}</code> 6 messages, let go of" in export
 
 
 def test_the_form_asks_and_says_what_it_cannot(page: Client) -> None:
