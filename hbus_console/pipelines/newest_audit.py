@@ -4,13 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from engine.pipeline.audit.findings import FindingKind, Lying
+from engine.pipeline.audit.report import AuditVerdict
 from hbus_console.pipelines.audits.keeping import unpacked
+from hbus_console.pipelines.audits.reading import VERDICTS
 from hbus_console.pipelines.audits.summary import read_summary
 from hbus_console.pipelines.models import AuditedTopic
 
 _AGAIN = (FindingKind.DUPLICATE, FindingKind.CONFLICTING)
+
+
+@dataclass(frozen=True, slots=True)
+class AuditOfTopic:
+    """The newest audit that has a topic, and what it says of it."""
+
+    audit: int
+    at: datetime
+    says: str
+    tone: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +38,13 @@ class StoredAgain:
     at_least: bool
     #: Whether another payload lies under its id.
     conflicting: bool
+
+
+def newest_audit(topic: str) -> AuditOfTopic | None:
+    """``None``: none has it. The caller has asked whether the topic may be seen."""
+    rows = AuditedTopic.objects.filter(topic=topic).order_by("-audit_id")
+    found = rows.values_list("audit_id", "audit__at", "verdict").first()
+    return AuditOfTopic(found[0], found[1], *VERDICTS[AuditVerdict(found[2])]) if found is not None else None
 
 
 def stored_again(topic: str, message_id: str, source: str, at_ms: int) -> StoredAgain | None:

@@ -10,6 +10,7 @@ from engine.core.clock import SystemClock
 from hbus_console.access.acts import VIEW
 from hbus_console.access.web import console_view
 from hbus_console.pipelines.models import ArchivedTopic
+from hbus_console.pipelines.newest_audit import newest_audit
 from hbus_console.pipelines.series import rolled_up_ms, subscriptions_of
 from hbus_console.pipelines.series_chart import resolution_of, series_chart
 from hbus_console.topics.pages import found_topic, frame
@@ -30,6 +31,7 @@ def history(request: HttpRequest, topic: str) -> HttpResponse:
         "subscription": request.GET.get("subscription", ""),
         "subscriptions": subscriptions_of(row.name, chosen.start_ms // 1000, chosen.end_ms // 1000),
         "resolution": resolution,
+        "audit": newest_audit(row.name),
         "rolled_ms": rolled_up_ms(row.name),
         "long_ago_ms": now_ms - 90 * 86_400_000,
         "curl": CurlRequest("GET", f"/api/v1/archive/topics/{row.name}/series?resolution={resolution}"),

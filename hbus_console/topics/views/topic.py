@@ -17,6 +17,7 @@ from hbus_console.audit.feature import AUDIT_READ
 from hbus_console.audit.telling import tell_all
 from hbus_console.audit.trail import visible
 from hbus_console.messages.models import DeliveryCheck, LedgerCheck
+from hbus_console.pipelines.newest_audit import newest_audit
 from hbus_console.schemas.sample import sample
 from hbus_console.topics import asyncapi, services, topic_page
 from hbus_console.topics.feature import TOPIC_DELETE, TOPIC_PAUSE
@@ -40,7 +41,8 @@ HELD_MS = 900_000
 def detail(request: HttpRequest, name: str) -> HttpResponse:
     topic = found_topic(name)
     page = topic_page.build(actor(request), topic, time_range(request), clock.now_ms())
-    return render(request, "topics/detail.html", {**frame(request, topic, "overview"), "page": page})
+    audit = newest_audit(topic.name)
+    return render(request, "topics/detail.html", {**frame(request, topic, "overview"), "page": page, "audit": audit})
 
 
 @require_GET

@@ -117,3 +117,17 @@ def test_page_and_export_say_the_same_beside_the_checks(page: Client, audited: B
         ]
         assert all(each.says in said for each in also)
     assert "3 of them copies by replays" in exported
+
+
+@pytest.mark.parametrize("tab", ["", "history/"])
+def test_the_pages_of_a_topic_lead_to_its_newest_audit(
+    page: Client, audited: BusAudit, archived: Actor, tmp_path: Path, tab: str
+) -> None:
+    work(ask_audit(archived, WantedAudit([OTHER], reason=WHY)), tmp_path)
+    newest = BusAudit.objects.latest("pk")
+    for topic, number, says in ((TOPIC, audited.pk, "something is wrong"), (OTHER, newest.pk, "holds")):
+        said = page.get(f"/topics/{topic}/{tab}").content.decode()
+        link = said.partition(f'<a href="/audits/{number}/">audit {number}</a>')[2].partition("</dd>")[0]
+        assert f">{says}</span>" in link
+    BusAudit.objects.all().delete()
+    assert "<dt>audited</dt>" not in page.get(f"/topics/{TOPIC}/{tab}").content.decode()
