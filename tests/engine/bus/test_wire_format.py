@@ -101,6 +101,7 @@ def test_expiry_and_target_are_honoured(client: redis.Redis, transport: Any, pre
         ('{"specversion": "1.0", "source": "/s", "type": "t"}', "id"),
         (envelope(tenant={"deep": 1}), "tenant"),
         (envelope(expirytime="soon"), "expirytime"),
+        (envelope(sequence=7), "sequence"),
     ],
 )
 def test_what_cannot_be_read_is_dead_at_once_and_says_why(
@@ -179,3 +180,10 @@ def test_the_page_names_every_member_and_its_example_is_true() -> None:
     digits, part = example.groups()
     assert crc32(b"H-1204") == int(digits, 16)
     assert partition_of("H-1204", "any", 8) == int(part)
+
+
+def test_a_sequence_is_text_as_the_page_says(client: redis.Redis, transport: Any, prefix: str) -> None:
+    assert '"sequence": 7`, makes an envelope that cannot be read' in DOCUMENT
+    client.xadd(f"{prefix}:{{{TOPIC}}}:normal", {"event": envelope(sequence="7")})
+    (seen,), _ = consume(transport, 1)
+    assert seen.sequence == "7"
