@@ -96,7 +96,7 @@ def test_a_loss_tells_what_its_commit_knows(page: Client, archived: Actor, tmp_p
     assert "The earliest 1, as the commits tell" in told
     assert "without an id" not in told
     export = page.get(f"/audits/{newest.pk}/audit.html").content.decode()
-    assert f"after <code>{last.position}</code> 6 messages, let go of" in export
+    assert re.search(rf"after <code>{last.position}</code>\s+6 messages, let go of", export)
 
 
 def test_page_and_export_say_the_same_beside_the_checks(page: Client, audited: BusAudit, archived: Actor) -> None:
