@@ -1,6 +1,6 @@
 """What the archive has of a span of a topic, and the way to read it again.
 
-What it tells comes from the lake's state, and no file is read for it: pages may ask.
+What it tells comes from the lake's state, and no file is read for it, or by a process of its own: pages may ask.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from engine.pipeline.lake.state import Kind, LakeState
-from engine.pipeline.replay.span import ReplaySpan, SpanTold, told_of
+from engine.pipeline.replay.sampling import SpanSample, sample
+from engine.pipeline.replay.span import ReplaySpan, SpanTold, files_in, told_of
 from hbus_console.pipelines.standing import Standings
 from hbus_console.pipelines.the_lake import lake
 from hbus_console.topics.models import Topic
@@ -64,6 +65,15 @@ def _reach(state: LakeState, topic: str) -> ArchiveReach | None:
 def messages_in(span: ReplaySpan) -> int:
     """How many messages it has at most, keys left aside. Raises ``LakeDamaged``."""
     return told_of(lake().state(), span).most
+
+
+def sample_of(span: ReplaySpan, most: int) -> SpanSample:
+    """The newest messages of it, at most so many: a process of its own reads them, so pages may ask.
+
+    Raises ``LakeDamaged``, and ``Unavailable`` where that takes too long.
+    """
+    found = lake()
+    return sample(found.root, span, files_in(found.state(), span), most)
 
 
 def open_span(span: ReplaySpan) -> SpanReader:

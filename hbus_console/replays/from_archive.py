@@ -29,6 +29,8 @@ from hbus_console.ui.formats import counted, num
 if TYPE_CHECKING:
     from engine.pipeline.replay.reading import SpanReader
 
+#: How what was looked at ends, of a dry run.
+NONE_READ = "; none was read"
 #: Asked whether the place takes anything at all.
 _ANY = Message(id="any", source="/any", type="any")
 
@@ -122,7 +124,7 @@ def survey_archive(actor: Actor, wanted: Selection) -> Plan:
     return Plan(
         total=None if told.most else 0,
         warnings=target.warnings(),
-        scanned=f"The files of the archive tell of {_many(found)} in this span; none was read",
+        scanned=f"The files of the archive tell of {_many(found)} in this span{NONE_READ}",
         horizon=wanted.to_ms,
         findings=list(_findings(found, wanted, target)),
         dear=True,

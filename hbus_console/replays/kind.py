@@ -234,7 +234,7 @@ def survey(actor: Actor, wanted: Selection, *, clock: Clock = _clock) -> Plan:
         else:
             fit += 1
             if len(samples) < _SAMPLES:
-                samples.append(_sample(topic, wanted, found, found.message))
+                samples.append(sample_told(topic, wanted, found.at_ms, found.message))
     return Plan(
         total=None if why else fit,
         all_left=matched if not fit else 0,
@@ -304,11 +304,12 @@ def _left(unreadable: int, unfit: Counter[str]) -> Iterator[str]:
         yield f"{counted(more, 'message')} more do not fit there and will be left."
 
 
-def _sample(topic: Topic, wanted: Selection, found: Found, message: Message) -> Sample:
+def sample_told(topic: Topic, wanted: Selection, at_ms: int, message: Message) -> Sample:
+    """One that is chosen, masked as ``topic`` masks."""
     value = shown(message, MaskingRules.of(topic)).value
     text = json.dumps(value, ensure_ascii=False, default=str) if value is not None else "no payload"
     subject = readable(MESSAGE, topic.name, message.id)
-    return Sample(subject, to_datetime(found.at_ms), shortened(text, _SHOWN), _facets(wanted))
+    return Sample(subject, to_datetime(at_ms), shortened(text, _SHOWN), _facets(wanted))
 
 
 def _unreadable(wanted: Selection, found: Found, why: str) -> Item:

@@ -21,7 +21,8 @@ from hbus_console.pipelines.replaying import ArchiveReach, reach_of
 from hbus_console.publishing.feature import PUBLISH
 from hbus_console.replays import spec as specs
 from hbus_console.replays.feature import REPLAY
-from hbus_console.replays.kind import KIND, survey
+from hbus_console.replays.kind import KIND
+from hbus_console.replays.trying import try_filter
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics.leaving import may_call, may_move
 from hbus_console.topics.models import Topic
@@ -58,10 +59,13 @@ def form(request: HttpRequest, topic: str) -> HttpResponse:
     groups = Subscription.objects.filter(topic=row).order_by("group")
     if not may_call(who, row):
         groups = groups.exclude(handler=Subscription.Handler.WEBHOOK)
+    readable = bus.transport(row.transport).capabilities.browse
     context = {
         "nav": "topics",
         "topic": row,
         "given": given,
+        # What is read from the archive is chosen by time.
+        "by_position": readable and given["read_from"] != specs.ARCHIVE,
         "dry_run": DRY_RUN,
         "errors": {
             name.removeprefix("spec."): said for name, said in (field_errors(refused) if refused else {}).items()
@@ -71,7 +75,7 @@ def form(request: HttpRequest, topic: str) -> HttpResponse:
         "others": may_move(who, row, others),
         "archive": _archive(row.name),
         "archive_name": specs.ARCHIVE,
-        "readable": bus.transport(row.transport).capabilities.browse,
+        "readable": readable,
         "may_replay": allows(who, REPLAY, row.name),
         "may_read": allows(who, PAYLOAD_READ, row.name),
     }
@@ -95,7 +99,7 @@ def test(request: HttpRequest, topic: str) -> HttpResponse:
     context: dict[str, object]
     try:
         wanted = specs.read_range(who := actor(request), {**given, "topic": topic}, _clock.now_ms())
-        context = {"plan": survey(who, wanted)}
+        context = {"plan": try_filter(who, wanted)}
     except BadInput as refused:
         context = {"refused": refused}
     return render(request, "replays/_test.html", context)

@@ -47,7 +47,7 @@ class Spool:
     def __init__(self, root: Path, file: LakeFile, span: ReplaySpan) -> None:
         """Raises :class:`~engine.pipeline.lake.errors.LakeDamaged` and ``OSError``."""
         # In one piece, of which any few rows are taken at once.
-        table = read_checked(root, file, READ).filter(_in_span(span)).combine_chunks()
+        table = read_checked(root, file, READ).filter(in_span(span)).combine_chunks()
         orders = [
             order_of(at_us // 1000, position)
             for at_us, position in zip(
@@ -86,7 +86,8 @@ class Spool:
         self._file.close()
 
 
-def _in_span(span: ReplaySpan) -> pc.Expression:
+def in_span(span: ReplaySpan) -> pc.Expression:
+    """Of a file's rows those that belong to it."""
     stored = pc.field("stored_at").cast(pa.int64())
     found = (stored >= span.from_ms * 1000) & (stored < span.to_ms * 1000)
     return found & (pc.field("partitionkey") == span.key) if span.key else found
