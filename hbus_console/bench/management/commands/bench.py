@@ -10,7 +10,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from engine.core.errors import BadInput
-from hbus_console.bench import baseline, bus, cron, quota
+from hbus_console.bench import baseline, bus, cron, pipeline, quota
 from hbus_console.bench.arguments import number
 from hbus_console.bench.rig import Measurement, chosen
 from hbus_console.bench.rows import Row, table
@@ -23,7 +23,7 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("area", choices=[bus.AREA, cron.AREA, quota.AREA])
+        parser.add_argument("area", choices=[bus.AREA, cron.AREA, pipeline.AREA, quota.AREA])
         form = parser.add_mutually_exclusive_group()
         form.add_argument("--json", action="store_true", help="one JSON object a line, as it is measured")
         form.add_argument("--compare", action="store_true", help="beside the saved baseline; exit 0 whatever it says")
@@ -35,6 +35,8 @@ class Command(BaseCommand):
         parser.add_argument("--schedules", type=number, default=100_000, help="of cron (default 100,000)")
         parser.add_argument("--calls", type=number, default=100_000, help="of limiters, a round (default 100,000)")
         parser.add_argument("--tenants", type=number, default=10_000, help="of quotas (default 10,000)")
+        parser.add_argument("--events", type=number, default=2_000_000, help="of the pipeline (default 2,000,000)")
+        parser.add_argument("--larger", action="store_true", help="also audit a lake five times as large")
         parser.add_argument("--no-queues", action="store_true", help="leave the task queues out")
 
     def handle(self, *_: Any, **options: Any) -> None:
@@ -78,6 +80,11 @@ def _area(options: dict[str, Any]) -> Iterator[tuple[list[Measurement], list[Mea
         with quota.measured(calls=options["calls"], tenants=options["tenants"], samples=options["samples"]) as limits:
             everything = list(quota.measurements(limits))
             yield everything, everything
+        return
+    if options["area"] == pipeline.AREA:
+        with pipeline.measured(events=options["events"], samples=options["samples"]) as lakes:
+            everything = list(pipeline.measurements(lakes))
+            yield everything, everything if options["larger"] else list(pipeline.measurements(lakes, larger=False))
         return
     with bus.measured(
         count=options["messages"], peer_count=options["peer_messages"], samples=options["samples"]
