@@ -35,6 +35,7 @@ class MeasuredSpark:
         # It reads the environment when it is imported.
         from pyspark.sql import SparkSession
 
+        # It imports the same.
         from engine.pipeline.source.datasource import register
 
         builder = SparkSession.builder.master(master)
