@@ -22,11 +22,16 @@ def write_whole(path: Path, content: bytes) -> None:
     make_whole(path, lambda draft: draft.write_bytes(content))
 
 
-def make_whole(path: Path, write: Callable[[Path], object]) -> None:
-    """What ``write`` makes under another name is at ``path`` once it is whole and on disk; its folder is there."""
-    with _draft_of(path, write) as draft:
+def make_whole(path: Path, write: Callable[[Path], object], *, stays: bool = True) -> None:
+    """What ``write`` makes under another name is at ``path`` once it is whole and on disk; its folder is there.
+
+    Without ``stays`` a power cut may take it, or leave another content in its place: for what tells whether it is as it
+    was made, and can be made again.
+    """
+    with _draft_of(path, write, stays=stays) as draft:
         draft.rename(path)
-    sync_folder(path.parent)
+    if stays:
+        sync_folder(path.parent)
 
 
 def write_first(path: Path, content: bytes) -> bool:
@@ -41,13 +46,14 @@ def write_first(path: Path, content: bytes) -> bool:
 
 
 @contextmanager
-def _draft_of(path: Path, write: Callable[[Path], object]) -> Iterator[Path]:
-    """Closed to others and on disk; gone at the end unless it has another name then."""
+def _draft_of(path: Path, write: Callable[[Path], object], *, stays: bool = True) -> Iterator[Path]:
+    """Closed to others and, if it ``stays``, on disk; gone at the end unless it has another name then."""
     draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
         write(draft)
-        with draft.open("rb+") as file:
-            os.fsync(file.fileno())
+        if stays:
+            with draft.open("rb+") as file:
+                os.fsync(file.fileno())
         draft.chmod(0o600)
         yield draft
     finally:

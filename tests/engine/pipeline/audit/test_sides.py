@@ -143,8 +143,10 @@ def flip(path: Path) -> None:
         lambda path: path.write_bytes(b""),
         lambda path: path.write_bytes(b"no side"),
         lambda path: path.write_bytes(b"\xff" * 80),
+        # As after a power cut.
+        lambda path: path.write_bytes(bytes(path.stat().st_size)),
     ],
-    ids=["missing", "a bit", "cut off", "empty", "another file", "noise"],
+    ids=["missing", "a bit", "cut off", "empty", "another file", "noise", "zeros"],
 )
 def test_a_side_that_is_missing_or_damaged_is_computed_again(
     hotel: Hotel, told: Told, harm: Callable[[Path], Any]
@@ -155,6 +157,15 @@ def test_a_side_that_is_missing_or_damaged_is_computed_again(
     after = report(hotel)
     assert after.computed == 1
     assert plain(after) == plain(before)
+
+
+def test_no_side_waits_for_the_disk(hotel: Hotel, told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+    hotel.archive(told)
+    waited: list[int] = []
+    monkeypatch.setattr(os, "fsync", waited.append)
+    assert report(hotel).computed > 2
+    # What is known of the commits, as file and name: the one thing beside sides that was written.
+    assert len(waited) == 2
 
 
 def test_sides_of_another_form_are_all_computed_again(
