@@ -72,7 +72,7 @@ def _beside(rig: PipelineRig, what: str, peer: str, ours: Callable[[], Audited],
         )
     pairs = [(ours(), rig.audited(rig.lake, rig.events, by=program)) for _ in range(rig.samples)]
     mine, other = (median(each[side]["took_s"] for each in pairs) for side in (0, 1))
-    said = f"{conditions}; at most {_megabytes(pairs, 0):,} MB, the peer {_megabytes(pairs, 1):,}"
+    said = f"{conditions}; ours at most {_spent(pairs, 0)}, the peer {_spent(pairs, 1)}"
     for one, another in pairs:
         if (why := unlike_planted(one) or difference(one, another)) != "":
             # What compares otherwise is not compared with.
@@ -105,5 +105,7 @@ def _of_ours(rig: PipelineRig, what: str, pairs: list[tuple[float, float]], peer
     return Row(AREA, what, "s", mine, peer, other, mine / other, None, None, rig.samples, f"{rig.conditions}{also}")
 
 
-def _megabytes(pairs: list[tuple[Audited, Audited]], side: int) -> int:
-    return int(max(each[side]["most_bytes"] for each in pairs)) // 2**20
+def _spent(pairs: list[tuple[Audited, Audited]], side: int) -> str:
+    """Memory, and the processor's time, which neighbours blur less than seconds of the wall."""
+    most, cpu_s = (max(each[side][name] for each in pairs) for name in ("most_bytes", "cpu_s"))
+    return f"{most // 2**20:,} MB and {cpu_s:.1f} s of a processor"
