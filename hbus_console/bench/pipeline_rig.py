@@ -88,9 +88,11 @@ class PipelineRig:
 
     def close(self) -> None:
         """End what was started."""
-        for session in self._sessions.values():
-            session.close()
-        self.store.kill()
+        try:
+            for session in self._sessions.values():
+                session.close()
+        finally:
+            self.store.kill()
 
 
 @contextmanager
