@@ -243,7 +243,7 @@ def _message(
         "may_reveal": allows(who_asks, PAYLOAD_REVEAL, found.topic_name),
         "may_redrive": allows(who_asks, DEAD_LETTER_REDRIVE, found.topic_name),
         "badges": list(_badges(found)),
-        "again": stored_again(*named, found.published_ms),
+        "again": stored_again(who_asks, *named, found.published_ms),
         "log_read": [found.topic_name] if _log_read(who_asks, found.topic) else [],
         "conversation": talk,
         "same_key": same,

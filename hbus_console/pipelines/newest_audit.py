@@ -8,8 +8,10 @@ from datetime import datetime
 
 from engine.pipeline.audit.findings import FindingKind, Lying
 from engine.pipeline.audit.report import AuditVerdict
+from hbus_console.access.permissions import Actor
 from hbus_console.pipelines.audits.keeping import unpacked
 from hbus_console.pipelines.audits.reading import VERDICTS
+from hbus_console.pipelines.audits.reserve import reserved_topics
 from hbus_console.pipelines.audits.summary import read_summary
 from hbus_console.pipelines.models import AuditedTopic
 
@@ -36,7 +38,7 @@ class StoredAgain:
     places: Sequence[Lying]
     #: Whether there may be more: an audit names a few of what it found.
     at_least: bool
-    #: Whether another payload lies under its id.
+    #: Whether another payload lies under its id, as far as that may be told.
     conflicting: bool
 
 
@@ -47,9 +49,9 @@ def newest_audit(topic: str) -> AuditOfTopic | None:
     return AuditOfTopic(found[0], found[1], *VERDICTS[AuditVerdict(found[2])]) if found is not None else None
 
 
-def stored_again(topic: str, message_id: str, source: str, at_ms: int) -> StoredAgain | None:
+def stored_again(who: Actor, topic: str, message_id: str, source: str, at_ms: int) -> StoredAgain | None:
     """What the newest audit that looked at the moment ``at_ms`` of the topic names of it; ``None``: nothing. The caller
-    has asked whether the topic may be seen."""
+    has asked whether ``who`` may see the topic."""
     looked = AuditedTopic.objects.filter(topic=topic, from_ms__lte=at_ms, to_ms__gt=at_ms).order_by("-audit_id")
     row = looked.defer("report").first()
     if row is None or not any(each.kind in _AGAIN for each in read_summary(row.summary).found):
@@ -65,4 +67,5 @@ def stored_again(topic: str, message_id: str, source: str, at_ms: int) -> Stored
         conflicting |= finding.kind is FindingKind.CONFLICTING and bool(own)
     if len(places) < 2:
         return None
+    conflicting = conflicting and not reserved_topics(who, [row])
     return StoredAgain(row.audit_id, sorted(places, key=lambda place: place.stored_ms), at_least, conflicting)

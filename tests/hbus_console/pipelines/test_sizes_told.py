@@ -16,6 +16,7 @@ from django.test import Client
 from django.utils import timezone
 
 from engine.bus import Message
+from engine.bus.facts import Fact
 from engine.bus.message import encode
 from engine.bus.transport import Outgoing
 from engine.core.clock import ManualClock
@@ -34,6 +35,7 @@ from hbus_console.pipelines.services import archive_topic
 from hbus_console.topics.models import Topic
 from hbus_console.wiring import bus
 from tests.hbus_console.pipelines.conftest import TOPIC, MakeUser, publish
+from tests.hbus_console.pipelines.ledger import book
 from tests.hbus_console.pipelines.test_advice import NOW, file, lake_of
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"], transaction=True)
@@ -206,12 +208,14 @@ def test_no_audit_tells_whether_a_guess_at_a_payload_was_right(
     monkeypatch.setattr(working, "SystemClock", lambda: clock)
     _work(AUDIT_JOB, tmp_path)
     found = BusAudit.objects.get()
+    (copy,) = bus.admin().browse(TOPIC, limit=1).entries
+    book(Fact("published", copy.at_ms, TOPIC, message_id="guessed", source="/tests", position=copy.position))
 
     operator, governing = as_("operator"), as_("governor")
 
     def told(client: Client) -> str:
         pages = [f"/audits/{found.pk}/", f"/audits/{found.pk}/findings/", f"/api/v1/audits/{found.pk}"]
-        pages += [f"/audits/{found.pk}/audit.{form}" for form in FORMS]
+        pages += [f"/audits/{found.pk}/audit.{form}" for form in FORMS] + [f"/messages/guessed?topic={TOPIC}"]
         answers = [client.get(each) for each in pages]
         assert all(each.status_code == 200 for each in answers)
         words = [each.getvalue() if each.streaming else each.content for each in answers]
@@ -222,5 +226,6 @@ def test_no_audit_tells_whether_a_guess_at_a_payload_was_right(
     assert not [word for word in apart if word in told(operator)]
     assert "once a message was stored under an id and source that were taken" in told(operator)
     assert any(word in told(governing) for word in apart)
+    assert "stored 2 times" in told(operator)
     assert operator.get(f"/audits/{found.pk}/audit.parquet").status_code == 404
     assert governing.get(f"/audits/{found.pk}/audit.parquet").status_code == 200
