@@ -196,12 +196,16 @@ def test_the_genuine_fact_that_comes_after_all_makes_no_second_message(check: Ch
     before = LedgerMessage.objects.get(message_id=message_id)
     before.delete()
     check.tick()
-    named = {"message_id": message_id, "source": before.source, "position": before.position, "duration_us": 900}
+    told_ms = before.published_ms + 1
+    fact = Fact(
+        "published", told_ms, TOPIC, message_id=message_id, source=before.source, position=before.position,
+        duration_us=900,
+    )  # fmt: skip
     late = Booking()
-    late.add(batches([Fact("published", before.published_ms + 1, TOPIC, **named)]))
+    late.add(batches([fact]))
     late.write()
     found = LedgerMessage.objects.get(message_id=message_id)
-    assert (found.position, found.published_ms, found.stored_us) == (before.position, before.published_ms + 1, 900)
+    assert (found.position, found.published_ms, found.stored_us) == (before.position, told_ms, 900)
 
 
 def test_strangers_messages_are_found_and_what_nobody_can_read_is_passed_over(check: Check) -> None:
