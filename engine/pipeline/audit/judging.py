@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.core.clock import from_rfc3339
+from engine.pipeline.audit.amounts import amount_of, share_of, summed, total_of
 from engine.pipeline.audit.findings import FORMS, Finding, FindingKind, Sample, Severity
 from engine.pipeline.audit.gathering import Gathered, Topic
 from engine.pipeline.audit.histogram import Durations
@@ -20,7 +21,6 @@ from engine.pipeline.audit.ordering import Gaps, Order, joined_gaps
 from engine.pipeline.audit.outcomes import TOLD_OF, SubscriptionMatched
 from engine.pipeline.audit.places import Places, addresses, at_addresses, joined
 from engine.pipeline.audit.report import (
-    Amount,
     AuditVerdict,
     SubscriptionAudit,
     TopicAudit,
@@ -108,9 +108,9 @@ class _Findings:
 
     def audit(self, subscriptions: Sequence[_Subscription], *, told: bool) -> TopicAudit:
         found, scope = self.found, self.scope
-        published = _summed(part.published for part in found.matched)
-        archived = _summed(part.stored for part in found.matched)
-        replayed = _summed(part.replayed for part in found.matched)
+        published = summed(part.published for part in found.matched)
+        archived = summed(part.stored for part in found.matched)
+        replayed = summed(part.replayed for part in found.matched)
         odd = self._odd()
         archived = Counted(
             archived.count + scope.counts(odd[0].at),
@@ -124,10 +124,10 @@ class _Findings:
             Window(
                 scope.from_ms + number * scope.window_ms,
                 number < scope.closed_windows,
-                _amount(published, number) if told else None,
-                _amount(archived, number),
-                _amount(replayed, number),
-                _part(int(both[number]), int(published.count[number])),
+                amount_of(published, number) if told else None,
+                amount_of(archived, number),
+                amount_of(replayed, number),
+                share_of(int(both[number]), int(published.count[number])),
                 {
                     name: WindowOutcomes(
                         {kind: int(counts[number]) for kind, counts in outcomes.items() if counts[number]},
@@ -150,10 +150,10 @@ class _Findings:
             to_ms=scope.to_ms,
             closed_ms=scope.closed_ms,
             window_ms=scope.window_ms,
-            published=_total(published) if told else None,
-            archived=_total(archived),
-            replayed=_total(replayed),
-            complete=_part(int(both.sum()), int(published.count.sum())),
+            published=total_of(published) if told else None,
+            archived=total_of(archived),
+            replayed=total_of(replayed),
+            complete=share_of(int(both.sum()), int(published.count.sum())),
             archived_after=archived_after.percentiles(),
             subscriptions=[self._subscription(each) for each in subscriptions],
             told=dict(sorted(of_topic.items())),
@@ -258,7 +258,7 @@ class _Findings:
             name=each.name,
             outcomes={kind: count for kind, count in outcomes.items() if count},
             open=open_,
-            complete=_part(done, done + open_),
+            complete=share_of(done, done + open_),
             told=dict(sorted(told.items())),
             attempts=dict(sorted(attempts.items())),
             settled_after=settled.percentiles(),
@@ -433,20 +433,3 @@ class _Findings:
 
 def _says(kind: FindingKind, count: int) -> str:
     return FORMS[kind].says(count)
-
-
-def _summed(parts: Iterable[Counted]) -> Counted:
-    every = list(parts)
-    return Counted(np.sum([part.count for part in every], axis=0), np.sum([part.bytes for part in every], axis=0))
-
-
-def _amount(counted: Counted, window: int) -> Amount:
-    return Amount(int(counted.count[window]), int(counted.bytes[window]))
-
-
-def _total(counted: Counted) -> Amount:
-    return Amount(int(counted.count.sum()), int(counted.bytes.sum()))
-
-
-def _part(some: int, of: int) -> float | None:
-    return some / of if of else None
