@@ -56,8 +56,14 @@ _VARYING = {
     "type": "object",
     "properties": {
         "name": {"type": "string", "description": "The words of the message that lead to it."},
-        "different": {"type": "integer", "description": "How many different values there are."},
-        "masked": {"type": "boolean", "description": "The topic masks what stands here; no value is told."},
+        "different": {
+            "type": ["integer", "null"],
+            "description": "How many different values there are; null where they are masked.",
+        },
+        "masked": {
+            "type": "boolean",
+            "description": "The topic masks something, which may stand here; no value is told.",
+        },
         "values": {
             "type": "array",
             "description": "The most frequent; none when every letter has a value of its own.",

@@ -1,27 +1,26 @@
-"""Reads what the letters of some causes say, so many of each that a page stays cheap however many there are."""
+"""Reads what the letters of some causes say, so many of each that a page stays cheap however many there are.
+
+What their topic masks may stand in their errors. Whether an error says it is never asked: who edits a letter so that an
+error quotes a guess would be told by the answer. So where anything is masked, nothing that varies is told.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import NamedTuple
 
 from django.db import connections
 
-from engine.bus import message as envelope
 from engine.bus.dead import LOOKED_AT
-from engine.bus.errors import MalformedEnvelope
 from engine.core.error_text import NAME_LIMIT
-from engine.core.strict_json import NotJson
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.deadletters.telling import CauseTally, Telling
-from hbus_console.topics.field_paths import FieldPath
 from hbus_console.topics.models import Topic
 from hbus_console.topics.payloads import MaskingRules
 
 #: Of each cause the newest letters are read, so many of one and of all together.
 MOST_OF_ONE, MOST_OF_ALL = 500, 5_000
-#: A shorter part of a masked value tells nothing of it, in characters.
-_TELLING = 4
 
 
 class OneCause(NamedTuple):
@@ -34,27 +33,46 @@ class OneCause(NamedTuple):
 
 
 def tellings(groups: Sequence[OneCause], state: str) -> list[Telling]:
-    """How to tell of each of ``groups`` of letters in ``state``: up to three queries, whatever they hold."""
+    """How to tell of each of ``groups`` of letters in ``state``: up to two queries, whatever they hold."""
     if not groups:
         return []
-    tallies = _tallies(groups, state)
-    masks = _masks({group.topic for group in groups}, {case for tally in tallies for case in tally.shown_cases()})
-    return [tally.telling(group.letters, masks.hide) for tally, group in zip(tallies, groups, strict=True)]
+    topics = _topics({group.topic for group in groups})
+    tallies, older = _tallies(groups, state, topics)
+    hidden = [
+        place in older or MaskingRules.of(topics.get(group.topic)).hide_something for place, group in enumerate(groups)
+    ]
+    return [
+        tally.telling(group.letters, hidden=hides) for tally, group, hides in zip(tallies, groups, hidden, strict=True)
+    ]
 
 
 def own_words(letters: Sequence[DeadLetter]) -> list[str]:
-    """What each of ``letters`` died of in its own words, but for what its topic masks: two queries."""
-    tallies = [CauseTally(letter.cause) for letter in letters]
-    for tally, letter in zip(tallies, letters, strict=True):
-        tally.add(letter.error[: LOOKED_AT + NAME_LIMIT], 1, letter.pk)
-    masks = _masks({letter.topic for letter in letters}, {letter.pk for letter in letters})
-    return [tally.telling(1, masks.hide).title for tally in tallies]
+    """What each of ``letters`` died of in its own words, or its cause where its topic masks something: one query."""
+    topics = _topics({letter.topic for letter in letters})
+    said = []
+    for letter in letters:
+        tally = CauseTally(letter.cause)
+        tally.add(letter.error[: LOOKED_AT + NAME_LIMIT], 1)
+        hidden = MaskingRules.at(topics.get(letter.topic), letter.died_at).hide_something
+        said.append(tally.telling(1, hidden=hidden).title)
+    return said
 
 
-def _tallies(groups: Sequence[OneCause], state: str) -> list[CauseTally]:
+def _topics(names: Collection[str]) -> dict[str, Topic]:
+    return {topic.name: topic for topic in Topic.objects.filter(name__in=names)}
+
+
+def _tallies(
+    groups: Sequence[OneCause], state: str, topics: Mapping[str, Topic]
+) -> tuple[list[CauseTally], Collection[int]]:
+    """What the letters of each say, and the places of those with letters that are older than the topic of that name."""
     connection, each = connections[DeadLetter.objects.db], _of_each([group.letters for group in groups])
     parts = (_NEWEST.format(place=place, each=each) for place in range(len(groups)))
-    params = [part for group in groups for part in (state, group.fingerprint, group.topic, group.subscription)]
+    params: list[object] = []
+    for group in groups:
+        begun = topics[group.topic].created_at if group.topic in topics else datetime.max.replace(tzinfo=UTC)
+        made = connection.ops.adapt_datetimefield_value(begun)
+        params += [made, state, group.fingerprint, group.topic, group.subscription]
     with connection.cursor() as cursor:
         # What many letters say word for word leaves the database once.
         cursor.execute(_SAID.format(letters=" UNION ALL ".join(parts)), params)
@@ -62,9 +80,9 @@ def _tallies(groups: Sequence[OneCause], state: str) -> list[CauseTally]:
     # A group whose letters were all decided about a moment ago has no rows any more.
     causes = {place: cause for place, _, cause, _, _ in rows}
     tallies = [CauseTally(causes.get(place, "")) for place in range(len(groups))]
-    for place, error, _, times, newest in rows:
-        tallies[place].add(error, times, newest)
-    return tallies
+    for place, error, _, times, _ in rows:
+        tallies[place].add(error, times)
+    return tallies, {place for place, *_, older in rows if older}
 
 
 def _of_each(counts: Sequence[int]) -> int:
@@ -76,64 +94,9 @@ def _of_each(counts: Sequence[int]) -> int:
 
 
 # The index ``dead_group`` finds the newest of a group without sorting them.
-_NEWEST = f"""SELECT * FROM (SELECT {{place}} AS place, substr(error, 1, {LOOKED_AT + NAME_LIMIT}) AS said, cause, id
+_NEWEST = f"""SELECT * FROM (SELECT {{place}} AS place, substr(error, 1, {LOOKED_AT + NAME_LIMIT}) AS said, cause, id,
+    CASE WHEN died_at < %s THEN 1 ELSE 0 END AS older
     FROM deadletters_deadletter WHERE state = %s AND fingerprint = %s AND topic = %s AND subscription = %s
     ORDER BY died_at DESC, id DESC LIMIT {{each}}) AS of_{{place}}"""  # noqa: S608
-_SAID = """SELECT place, said, MAX(cause), COUNT(*), MAX(id) FROM ({letters}) AS letters
+_SAID = """SELECT place, said, MAX(cause), COUNT(*), MAX(older) FROM ({letters}) AS letters
     GROUP BY place, said ORDER BY place, COUNT(*) DESC, MAX(id) DESC"""
-
-
-class _Masks:
-    """What the topics of some letters mask of them. Texts are compared in lower case."""
-
-    def __init__(self, hidden: Mapping[int, frozenset[str] | None]) -> None:
-        #: By the id of a letter; ``None``: everything.
-        self._hidden = hidden
-
-    def hide(self, shown: Collection[tuple[int, str]]) -> bool:
-        """Whether any of the values ``shown``, each with a letter that says it, is masked in that letter."""
-        return any(self._hides(self._hidden.get(case, frozenset()), value.lower()) for case, value in shown)
-
-    def _hides(self, hidden: frozenset[str] | None, value: str) -> bool:
-        if hidden is None:
-            return True
-        return value in hidden or any(
-            (len(each) >= _TELLING and each in value) or (len(value) >= _TELLING and value in each) for each in hidden
-        )
-
-
-def _masks(names: Collection[str], letters: Collection[int]) -> _Masks:
-    topics = {topic.name: topic for topic in Topic.objects.filter(name__in=names)}
-    open_ones = [name for name, topic in topics.items() if not MaskingRules.of(topic).hide_something]
-    rows = DeadLetter.objects.filter(pk__in=letters).exclude(topic__in=open_ones)
-    hidden: dict[int, frozenset[str] | None] = {}
-    for letter in rows.only("topic", "body", "died_at") if len(open_ones) < len(names) and letters else ():
-        hidden[letter.pk] = _hidden_of(letter, MaskingRules.at(topics.get(letter.topic), letter.died_at))
-    return _Masks(hidden)
-
-
-def _hidden_of(letter: DeadLetter, rules: MaskingRules) -> frozenset[str] | None:
-    if not rules.hide_something:
-        return frozenset()
-    if "*" in rules.masked_fields:
-        return None
-    try:
-        message = envelope.decode(bytes(letter.body))
-        payload = message.json() if message.data_base64 is None and message.payload() else None
-    except (MalformedEnvelope, NotJson):
-        # It has no fields to tell apart.
-        return None
-    if message.data_base64 is not None or (message.payload() and rules.opaque(payload)):
-        return None
-    values = (value for path in rules.masked_fields for value in FieldPath.parse(path).values(payload))
-    return frozenset(text for value in values for text in _texts(value))
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, dict):
-        value = list(value.values())
-    if isinstance(value, list):
-        for item in value:
-            yield from _texts(item)
-    elif value is not None and value != "":
-        yield str(value).lower()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from engine.bus.causes import Saying, Variable, take_apart
@@ -24,10 +23,13 @@ class Varying:
     name: str
     #: The most frequent values with their counts; none when every letter has its own, or they are hidden.
     values: tuple[tuple[str, int], ...]
-    #: How many different values there are.
-    different: int
-    #: The topic masks what stands here.
-    hidden: bool = False
+    #: How many different values there are; ``None`` where they are hidden, for it tells whether two are the same.
+    different: int | None
+
+    @property
+    def hidden(self) -> bool:
+        """The topic masks something, which may stand here."""
+        return self.different is None
 
     @property
     def text(self) -> str:
@@ -36,7 +38,7 @@ class Varying:
 
     @property
     def _values(self) -> str:
-        if self.hidden:
+        if self.different is None:
             return "masked"
         if not self.values:
             return f"{num(self.different)} different values"
@@ -70,12 +72,6 @@ class _Slot:
 
     name: str
     counts: Counter[Variable] = field(default_factory=Counter)
-    #: A case of each value.
-    cases: dict[Variable, int] = field(default_factory=dict)
-
-
-#: Of the cases of a few values of one variable: whether any of these is what its topic masks.
-Hides = Callable[[Collection[tuple[int, str]]], bool]
 
 
 class CauseTally:
@@ -88,8 +84,8 @@ class CauseTally:
         self._slots: list[_Slot] = []
         self._read = self._counted = 0
 
-    def add(self, error: str, times: int, case: int) -> None:
-        """``times`` cases whose error text begins with the line ``error``; ``case`` is the number of one of them."""
+    def add(self, error: str, times: int) -> None:
+        """``times`` cases whose error text begins with the line ``error``."""
         self._read += times
         words = error.partition("\n")[0].partition(": ")[2]
         saying = take_apart(words)
@@ -102,31 +98,26 @@ class CauseTally:
         self._counted += times
         for slot, variable in zip(self._slots, saying.variables, strict=True):
             slot.counts[variable] += times
-            slot.cases.setdefault(variable, case)
 
-    def shown_cases(self) -> set[int]:
-        """The numbers of those cases whose values :meth:`telling` may show."""
-        return {slot.cases[each] for slot in self._slots for each, _ in slot.counts.most_common(MOST_VALUES)}
-
-    def telling(self, total: int, hides: Hides) -> Telling:
-        """What to say of ``total`` cases, of which perhaps not all were added."""
+    def telling(self, total: int, *, hidden: bool) -> Telling:
+        """What to say of ``total`` cases, of which perhaps not all were added; no value where they are ``hidden``."""
         if self._saying is None:
             return Telling(self._cause, self._cause) if self._cause else Telling()
         all_counted, values, varying = self._counted == total, [], []
         for slot, variable in zip(self._slots, self._saying.variables, strict=True):
-            common = slot.counts.most_common(MOST_VALUES)
-            hidden = hides([(slot.cases[each], each.value) for each, _ in common])
             same = all_counted and len(slot.counts) == 1 and not hidden and len(variable.text) <= _LONGEST
             values.append(variable.text if same else variable.mark)
             if not same:
-                varying.append(_varying(slot, common, hidden))
+                varying.append(_varying(slot, hidden))
         said = self._saying.said(values) + self._said[len(self._saying.normalised) :]
         title = f"{self._class}: {said}" if said else self._class
         return Telling(self._cause, title, tuple(varying[:MOST_VARIABLES]), 0 if all_counted else self._counted)
 
 
-def _varying(slot: _Slot, common: list[tuple[Variable, int]], hidden: bool) -> Varying:
-    different = len(slot.counts)
+def _varying(slot: _Slot, hidden: bool) -> Varying:
+    if hidden:
+        return Varying(slot.name, (), None)
+    common, different = slot.counts.most_common(MOST_VALUES), len(slot.counts)
     each_its_own = different > MOST_VALUES and common[0][1] == 1
-    shown = () if hidden or each_its_own else tuple((shortened(each.value, _LONGEST), count) for each, count in common)
-    return Varying(slot.name, shown, different, hidden)
+    shown = () if each_its_own else tuple((shortened(each.value, _LONGEST), count) for each, count in common)
+    return Varying(slot.name, shown, different)

@@ -15,6 +15,7 @@ from engine.bus.consumer_names import NamesConsumers
 from engine.bus.errors import UNANSWERED, GroupLost
 from engine.bus.partitions import Owned
 from engine.bus.transport import Lag
+from engine.core.clock import to_datetime
 from hbus_console.access.permissions import Actor
 from hbus_console.cluster import probes
 from hbus_console.cluster.services import living
@@ -107,8 +108,8 @@ class Failure:
     source: str | None
     #: The first words of the newest of them.
     error: str
-    #: The topic masks something: what varies might be that, and no payload is at hand to compare it with.
-    masked: bool
+    #: The topic masks something, or one of its name did before it: what varies might be that.
+    masked: bool = False
     count: int = 0
     died: int = 0
     #: What the newest of them said, and how often.
@@ -119,8 +120,8 @@ class Failure:
         """What is true of all of them, and what varies."""
         tally = CauseTally(cause_of_text(self.error))
         for error, times in self.said.items():
-            tally.add(error, times, 0)
-        return tally.telling(self.count, lambda shown: self.masked)
+            tally.add(error, times)
+        return tally.telling(self.count, hidden=self.masked)
 
 
 @dataclass(frozen=True)
@@ -384,14 +385,15 @@ def _failures(topic: str, group: str, chosen: TimeRange) -> Failures:
         at_ms__lt=chosen.end_ms,
     )
     failed = events.filter(FAILED).order_by("-at_ms")
-    masked = MaskingRules.of(Topic.objects.filter(name=topic).first()).hide_something
+    there = Topic.objects.filter(name=topic).first()
     found: dict[str, Failure] = {}
     newest = list(failed[: LOOK_BACK + 1])
     for event in newest[:LOOK_BACK]:
         cause = event.fingerprint or event.error
         if cause not in found:
-            found[cause] = Failure(event.fingerprint, event.at_ms, event.message_id, event.source, event.error, masked)
+            found[cause] = Failure(event.fingerprint, event.at_ms, event.message_id, event.source, event.error)
         failure = found[cause]
+        failure.masked |= MaskingRules.at(there, to_datetime(event.at_ms)).hide_something
         if failure.count < MOST_OF_ONE:
             failure.said[event.error] += 1
         failure.count += 1
