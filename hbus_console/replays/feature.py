@@ -11,5 +11,7 @@ FEATURE = Feature(
     name="replays",
     pages=(Mount("replays/", "hbus_console.replays.urls"),),
     acts=(REPLAY,),
+    # Of all reveals, those alone hold a filter that a replay was tried with.
+    audit_sides={"payload.reveal": "hbus_console.replays.masked:questions"},
     operations=("hbus_console.replays.kind:KIND",),
 )

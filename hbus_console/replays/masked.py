@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import re
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple
@@ -13,13 +14,16 @@ from django.db import transaction
 from engine.bus.filters import compile_filter
 from engine.bus.filters.telling import told
 from engine.core.clock import Clock, SystemClock, to_datetime
+from engine.core.errors import BadInput
 from hbus_console.access.permissions import Actor
 from hbus_console.audit import chain
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.services import record
+from hbus_console.audit.sides import Sides
 from hbus_console.audit.subjects import about
 from hbus_console.messages.feature import PAYLOAD_REVEAL
 from hbus_console.topics.field_paths import FieldPath
+from hbus_console.topics.masking import masked
 from hbus_console.topics.models import Topic
 from hbus_console.topics.payloads import MaskingRules
 
@@ -31,18 +35,24 @@ WHY = "tried a filter on what is masked, in a dry run or a start of a replay"
 WHY_COMPARED = "compared what is masked with the schema of another topic, in a dry run or a start of a replay"
 #: Stands for the whole payload.
 WHOLE = "*"
+#: Where :func:`without` left something out, and the texts beside it that may say the same.
+_LEFT_OUT = re.compile(r'"(?:[^"\\]|\\.)*"|…(?: (?=payload))?')
+#: What makes a filter of it again. Two fields stand beside each other that were compared.
+_STAND_INS = {"…": "== 0", "… ": "== 0 and "}
 
 _clock = SystemClock()
 
 
 def touched(topic: Topic | None, text: str) -> list[str]:
     """The masked fields that a filter asks about, as the topic names them, or :data:`WHOLE`; empty: none."""
-    if not text:
-        return []
-    rules, fields = MaskingRules.of(topic), compile_filter(text).payload_fields
+    return _touched(MaskingRules.of(topic), text) if text else []
+
+
+def _touched(rules: MaskingRules, text: str) -> list[str]:
+    fields = compile_filter(text).payload_fields
     if fields and (WHOLE in rules.masked_fields or ("" in fields and rules.hide_something)):
         return [WHOLE]
-    return sorted({masked for masked in rules.masked_fields if any(_overlap(field, masked) for field in fields)})
+    return sorted({each for each in rules.masked_fields if any(_overlap(field, each) for field in fields)})
 
 
 def without(text: str, guarded: Sequence[str]) -> str:
@@ -51,7 +61,7 @@ def without(text: str, guarded: Sequence[str]) -> str:
     def kept(field: str) -> str | None:
         if WHOLE in guarded:
             return ""
-        return next((masked for masked in guarded if not field or _overlap(field, masked)), None)
+        return next((each for each in guarded if not field or _overlap(field, each)), None)
 
     return told(text, kept)
 
@@ -69,6 +79,27 @@ def record_comparison(actor: Actor, topic: Topic, schema: str, *, clock: Clock =
     if rules.hide_something:
         fields = list(rules.masked_fields) or [WHOLE]
         _record(actor, topic, _MaskedQuestion(WHY_COMPARED, schema, {"fields": fields, "schema": schema}), clock)
+
+
+def questions(entries: Sequence[AuditEntry]) -> list[Sides]:
+    """Before and after of entries of reveals: what is masked since is told by no filter that somebody tried before. A
+    topic that was made since only has the name of the one they asked about. One query."""
+    topics = {topic.name: topic for topic in Topic.objects.filter(name__in={entry.namespace for entry in entries})}
+    return [
+        Sides(entry.before, _question(MaskingRules.at(topics.get(entry.namespace), entry.at), entry.after))
+        for entry in entries
+    ]
+
+
+def _question(rules: MaskingRules, after: Any) -> Any:
+    if not isinstance(after, dict) or not isinstance(after.get("filter"), str):
+        return after
+    try:
+        text = _LEFT_OUT.sub(lambda found: _STAND_INS.get(found[0], found[0]), after["filter"])
+        return {**after, "filter": without(text, sorted({*after["fields"], *_touched(rules, text)}))}
+    except (BadInput, KeyError, TypeError):
+        # What cannot be read cannot be told in part; nor what somebody wrote there by hand.
+        return {**after, "filter": masked(rules.classification)}
 
 
 class _MaskedQuestion(NamedTuple):

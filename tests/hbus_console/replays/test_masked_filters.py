@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
 from engine.bus.conformance.running import FactRecorder
 from engine.bus.producer import Receipt
@@ -150,6 +151,34 @@ def test_each_question_about_a_masked_field_is_recorded_before_it_is_answered(go
         assert len({each.seq for each in questions()}) >= number
         assert (entry.actor, entry.target, entry.reason) == ("gova", TOPIC, masked.WHY)
         assert (entry.after["fields"], entry.after["filter"]) == (["guest"], "payload.guest …")
+
+
+@pytest.mark.parametrize(
+    ("asked", "since", "told"),
+    [
+        ('payload.guest == "g7" and payload.room == "DBL …"', ["room"], "payload.guest … and payload.room …"),
+        ('payload.guest == "g7" and payload.room == "DBL …"', ["n"], 'payload.guest … and payload.room == "DBL …"'),
+        ("payload.guest == payload.room and payload.n == 7", ["guest", "n"], "payload.guest … and payload.n …"),
+        ("not payload.guest and payload.n in [7, 8]", ["*"], "not payload … and payload …"),
+    ],
+)
+def test_a_question_from_before_a_field_was_masked_does_not_tell_it_when_it_is_read(
+    gova: User, asked: str, since: list[str], told: str
+) -> None:
+    client = client_of(gova)
+    assert ways(client, asked)[2].status_code == 200
+    (entry,) = questions()
+    Topic.objects.filter(name=TOPIC).update(masked_fields=since)
+    assert client.get(f"/api/v1/audit/entries/{entry.seq}").json()["after"]["filter"] == told
+    for value in ("DBL", "payload.n"):
+        assert client.get("/api/v1/audit/entries", {"q": value, "action": "payload.reveal"}).json()["results"] == []
+
+
+@pytest.mark.parametrize("filter_", ["payload.guest … …", "what? …", 7])
+def test_a_question_that_cannot_be_read_is_hidden_whole(gova: User, filter_: Any) -> None:
+    entry = AuditEntry(action="payload.reveal", namespace=TOPIC, at=timezone.now(), after={"filter": filter_})
+    (sides,) = masked.questions([entry])
+    assert sides.after["filter"] == ("masked · internal" if isinstance(filter_, str) else filter_)
 
 
 def test_the_same_question_of_one_person_is_recorded_once_in_a_while(governor: Actor, make_user: MakeUser) -> None:
