@@ -42,7 +42,8 @@ _MESSAGES = Insert(
     # but each takes a time to append. Where it lies already, another of its id and source is another message: whoever
     # chose these names does not take the place of the first.
     """ON CONFLICT (message_id, topic, source) DO UPDATE
-    SET position = excluded.position, published_ms = excluded.published_ms, stored_us = excluded.stored_us
+    SET position = excluded.position, size = excluded.size, published_ms = excluded.published_ms,
+    stored_us = excluded.stored_us
     WHERE (excluded.position <> '' OR excluded.stored_us > 0)
     AND ((ledger_ledgermessage.position <> '' AND ledger_ledgermessage.position = excluded.position)
         OR (ledger_ledgermessage.position = '' AND ledger_ledgermessage.stored_us = 0))""",

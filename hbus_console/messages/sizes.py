@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from hbus_console.access.permissions import Actor, allows
@@ -11,14 +12,28 @@ from hbus_console.topics.models import Topic
 from hbus_console.topics.payloads import MaskingRules
 from hbus_console.ui.formats import epoch_ms
 
+#: How a position begins that tells when its store appended the message, in epoch milliseconds.
+_STORED = re.compile(r"(\d{1,20})-\d")
+
 
 def tell_sizes(messages: Iterable[LedgerMessage]) -> None:
-    """Have each know the size that may be told of it; none where its topic masks anything, or is gone."""
+    """Have each know the size that may be told of it; none where its topic masks anything, is gone, or was made since:
+    what is older lay in another one of its name, which may have masked more."""
     known = list(messages)
     named = Topic.objects.in_bulk({each.topic for each in known}, field_name="name")
-    open_ones = {name for name, topic in named.items() if not MaskingRules.of(topic).hide_something}
+    told_from = {
+        name: epoch_ms(topic.created_at) for name, topic in named.items() if not MaskingRules.of(topic).hide_something
+    }
     for each in known:
-        each.shown_size = each.size if each.topic in open_ones else None
+        begun = told_from.get(each.topic)
+        each.shown_size = each.size if begun is not None and _published_ms(each) >= begun else None
+
+
+def _published_ms(message: LedgerMessage) -> int:
+    """By the store's clock where the position tells it, and never later than its publisher said, whose clock may be
+    ahead."""
+    stored = _STORED.match(message.position)
+    return min(message.published_ms, int(stored[1])) if stored else message.published_ms
 
 
 def sizes_told_from(actor: Actor, name: str, topic: Topic | None) -> int | None:

@@ -1,8 +1,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 
+import msgspec
 import pytest
+from django.db.models import F
+from django.utils import timezone
 
 from engine.core.errors import BadInput, NotThere
 from hbus_console.access.permissions import Forbidden
@@ -10,9 +14,10 @@ from hbus_console.audit.models import AuditEntry
 from hbus_console.messages import reveal as module
 from hbus_console.messages import search, services
 from hbus_console.messages.export import message_as_json
-from hbus_console.messages.models import LedgerEvent
+from hbus_console.messages.models import LedgerEvent, LedgerMessage
 from hbus_console.publishing.producer import shared_producer
 from hbus_console.topics.models import Topic
+from hbus_console.topics.topic_page import _latest
 from hbus_console.wiring import bus
 from tests.hbus_console.messages.conftest import BOOKING, TOPIC, person, publish
 
@@ -129,3 +134,34 @@ def test_no_list_tells_the_size_of_what_is_masked(book: Callable[[], None]) -> N
     assert message_as_json(row)["size"] == row.size > 0
     Topic.objects.filter(name=TOPIC).delete()
     assert search.search(viewer, query).messages[0].shown_size is None
+
+
+@pytest.mark.parametrize("fast_ms", [0, 3_600_000])
+def test_what_a_former_topic_of_the_name_held_has_no_size(book: Callable[[], None], fast_ms: int) -> None:
+    """However far ahead its publisher's clock was: the store's tells, by the position."""
+    sent = publish()
+    book()
+    LedgerMessage.objects.update(published_ms=F("published_ms") + fast_ms)
+    Topic.objects.filter(name=TOPIC).update(masked_fields=[], classification="internal")
+    viewer, query = person("viewer"), search.Query.read({"topic": TOPIC})
+
+    def told() -> list[int | None]:
+        entry = services.life(viewer, sent).entry
+        assert entry is not None
+        (found,) = search.search(viewer, query).messages
+        (latest,) = _latest(Topic.objects.get(name=TOPIC))
+        return [entry.shown_size, found.shown_size, latest.shown_size]
+
+    assert all(told())
+    Topic.objects.filter(name=TOPIC).update(created_at=timezone.now() + timedelta(seconds=1))
+    assert told() == [None, None, None]
+
+
+def test_nor_is_it_told_of_the_next_message_of_that_id(book: Callable[[], None]) -> None:
+    sent = publish()
+    book()
+    size = LedgerMessage.objects.get().size
+    producer = shared_producer()
+    producer.send(TOPIC, [msgspec.structs.replace(producer.prepare(TOPIC, {"room": "Q"}), id=sent)])
+    book()
+    assert LedgerMessage.objects.get().size < size
