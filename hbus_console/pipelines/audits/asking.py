@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,12 +25,14 @@ from hbus_console.teams.models import Team
 
 #: Topics that one may name.
 MOST_NAMED = 1_000
+#: The longest key, in characters.
+MOST_KEY = 128
 
 
 @dataclass(frozen=True, slots=True)
 class WantedAudit:
     """Of these topics, of all that one may have audited where none is named; a span as RFC 3339 says it, either end
-    may be empty. ``key``: under the same one it is one audit."""
+    may be empty. ``key``: under the same one of the same person it is one audit."""
 
     topics: Sequence[str] = ()
     since: str = ""
@@ -56,12 +59,20 @@ def ask_audit(actor: Actor, wanted: WantedAudit) -> JobRun:
         "asked_by": actor.name,
     }
     # It audits for everybody, and everybody reads of their topics alone: who may ask was asked above.
-    made = trigger(SYSTEM, AUDIT_JOB, Trigger(parameters, f"{actor.name}: {reason}", wanted.key))
+    made = trigger(SYSTEM, AUDIT_JOB, Trigger(parameters, f"{actor.name}: {reason}", _own(actor, wanted.key)))
     if made.new:
         subject = topic_subject(topics[0]) if len(topics) == 1 else Subject("job", AUDIT_JOB)
         after = {"topics": topics, "since": wanted.since, "until": wanted.until, "run": made.run.pk}
         record(actor, "bus-audit.run", subject, reason=reason, after=after)
     return made.run
+
+
+def _own(actor: Actor, key: str) -> str:
+    """The key by which the job has it: everybody's are their own, for all of these runs are asked for by hbus itself.
+    Nobody learns by a key that another has asked under it."""
+    key = checks.text(key, "key", most=MOST_KEY)
+    said = "\n".join((actor.kind, actor.name, key))
+    return f"audit-{hashlib.sha256(said.encode()).hexdigest()}" if key else ""
 
 
 def _have_job() -> None:

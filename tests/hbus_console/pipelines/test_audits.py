@@ -74,6 +74,19 @@ def test_it_is_asked_for_once_and_audited(archived: Actor) -> None:
     assert entry.after == {"topics": [TOPIC], "since": wanted.since, "until": "", "run": first.pk}
 
 
+def test_a_key_is_its_askers_own(archived: Actor, make_user: MakeUser) -> None:
+    """Nobody is told that another has asked under it, nor which run that made."""
+    first = ask_audit(archived, WantedAudit([OTHER], reason=WHY, key="monthly"))
+    other = ask_audit(actor_of(inside(make_user, "operator")), WantedAudit([OTHER], reason=WHY, key="monthly"))
+    assert first.pk != other.pk
+    assert "monthly" not in first.key + other.key
+    with pytest.raises(BadInput, match=f"run {first.pk} of"):
+        ask_audit(archived, WantedAudit([TOPIC], reason=WHY, key="monthly"))
+    with pytest.raises(BadInput) as refused:
+        ask_audit(archived, WantedAudit(reason=WHY, key="k" * 129))
+    assert refused.value.field == "key"
+
+
 def test_a_run_says_what_came_of_it_and_keeps_it(archived: Actor, tmp_path: Path) -> None:
     run = ask_audit(archived, WantedAudit(reason=WHY))
     assert work(run, tmp_path).endswith(": wrong: 49 messages of 2 topics.")
