@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from engine.core.clock import Clock, SystemClock, from_rfc3339
 from engine.cron.work.call import RunContext
 from engine.pipeline.audit.report import Report
+from hbus_console.access.permissions import SYSTEM
+from hbus_console.jobs.models import JobRun
 from hbus_console.pipelines.auditing import run_audit
 from hbus_console.pipelines.audits.keeping import AskedAudit, keep_report
 from hbus_console.pipelines.audits.table import findings_parquet
@@ -14,6 +16,8 @@ from hbus_console.pipelines.the_lake import lake
 from hbus_console.ui.formats import counted
 
 _DAY_MS = 86_400_000
+#: As a report keeps it, in characters.
+_LONGEST_NAME = 150
 
 
 def audit_and_keep(
@@ -26,7 +30,8 @@ def audit_and_keep(
     asked_by: str,
     clock: Clock | None = None,
 ) -> str:
-    """Audit these topics, all where none is named, and write down what came of it; a sentence says it."""
+    """Audit these topics, all where none is named, and write down what came of it; a sentence says it. ``asked_by``:
+    see :func:`_asker`."""
     time = clock or SystemClock()
     began = time.monotonic()
     from_ms = from_rfc3339(since) if since else None
@@ -40,10 +45,18 @@ def audit_and_keep(
         return "The lake has nothing any more of what was to be audited."
     report = run_audit(named, from_ms, to_ms, go_on=context.raise_if_stopped, clock=time)
     took_ms = round((time.monotonic() - began) * 1000)
-    made = keep_report(
-        report, AskedAudit(took_ms, asked_by, int(context.call.run), from_ms, to_ms), findings_parquet(report)
-    )
+    number = int(context.call.run)
+    asked = AskedAudit(took_ms, _asker(number, asked_by), number, from_ms, to_ms)
+    made = keep_report(report, asked, findings_parquet(report))
     return f"Audit {made.pk}: {told(report)}"
+
+
+def _asker(run: int, said: str) -> str:
+    """Who asked for the run, empty for its schedule. Who it is ``said`` to be counts where hbus triggered it itself,
+    for somebody whose rights it had looked at: whoever may trigger or change the job says there what they like."""
+    found = JobRun.objects.filter(pk=run, kind=JobRun.Kind.MANUAL).values_list("asked_by", flat=True).first() or ""
+    # No person and no shell can bear the name.
+    return said if found == SYSTEM.name else found[:_LONGEST_NAME]
 
 
 def told(report: Report) -> str:

@@ -28,6 +28,7 @@ from hbus_console.accounts.models import User
 from hbus_console.alerts.round import Case, Round
 from hbus_console.audit.models import AuditEntry
 from hbus_console.jobs.models import Job, JobRun
+from hbus_console.jobs.services.triggering import Trigger, trigger
 from hbus_console.pipelines import alerts, standing_jobs
 from hbus_console.pipelines.archiving import run_archive, wanted_topics
 from hbus_console.pipelines.audits import reading, signing
@@ -101,6 +102,28 @@ def test_a_run_says_what_came_of_it_and_keeps_it(archived: Actor, tmp_path: Path
     assert answers["duplicates"] == (1, "bad")
     assert {name for name, (count, _) in answers.items() if not count} >= {"order", "form", "dead", "retries"}
     assert "producers" not in answers, "nobody said who may publish"
+
+
+@pytest.mark.parametrize("how", ["by hand", "by its schedule", "after another"])
+def test_who_asked_for_an_audit_is_told_by_nobody_but_hbus(
+    archived: Actor, make_user: MakeUser, tmp_path: Path, how: str
+) -> None:
+    """A report is signed: whoever may trigger the job, or change its parameters, puts no name on one."""
+    said = {"topics": [OTHER], "asked_by": "gov"}
+    if how == "by hand":
+        olga = actor_of(make_user("operator", "hbus.*", "olga"))
+        run, who = trigger(olga, AUDIT_JOB, Trigger(said, WHY)).run, "olga"
+    else:
+        kind = JobRun.Kind.SCHEDULE if how == "by its schedule" else JobRun.Kind.AFTER
+        now_us = time.time_ns() // 1_000
+        run = JobRun.objects.create(
+            job=AUDIT_JOB, version=1, slot=1, kind=kind, state="claimed", decided_us=now_us, changed_us=now_us,
+            parameters=said,
+        )  # fmt: skip
+        who = ""
+    work(run, tmp_path)
+    made = BusAudit.objects.get()
+    assert (made.asked_by, [row.topic for row in made.topics.all()]) == (who, [OTHER])
 
 
 def test_of_a_span_it_is_the_span(archived: Actor, tmp_path: Path) -> None:
