@@ -120,7 +120,8 @@ class AuditOfTopics(ApiView):
     @extend_schema(
         operation_id="audits_read",
         summary="One audit whole: the report of each topic",
-        description="Those that one may see. What `manage.py audit_bus --json` tells, and who asked for it when; "
+        description="Those that one may see; `of` says whether these are all, and `files` and `computed` are null "
+        "where they are not. What `manage.py audit_bus --json` tells, and who asked for it when; "
         "`bytes` are null for a topic that masks what one may not reveal.",
         tags=["audits"],
         responses={(200, "application/json"): OpenApiTypes.OBJECT, **REFUSED},

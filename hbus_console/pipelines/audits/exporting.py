@@ -16,7 +16,7 @@ from engine.pipeline.audit.findings import Finding
 from engine.pipeline.audit.report import TopicAudit
 from hbus_console.access.permissions import Actor
 from hbus_console.messages.sizes import tells_sizes
-from hbus_console.pipelines.audits.reading import SeenAudit
+from hbus_console.pipelines.audits.reading import SeenAudit, seen_as, sees_whole
 from hbus_console.pipelines.audits.signing import public_key, signed
 from hbus_console.topics.models import Topic
 from hbus_console.ui.formats import epoch_ms
@@ -38,8 +38,9 @@ def as_json(audit: SeenAudit, who: Actor) -> bytes:
 
 def content(audit: SeenAudit, who: Actor) -> dict[str, Any]:
     """All that is known of it and may be told to ``who``: ``bytes`` of a topic that masks what they may not reveal are
-    null, for a window of one message would tell what that is."""
-    it = audit.audit
+    null, for a window of one message would tell what that is. For who sees a part of the topics, it says so, and what
+    is counted over all of them is null."""
+    it, whole = audit.audit, sees_whole(audit)
     topics = Topic.objects.in_bulk([row.topic for row in audit.rows], field_name="name")
     return {
         "form": "hbus audit 1",
@@ -49,8 +50,9 @@ def content(audit: SeenAudit, who: Actor) -> dict[str, Any]:
         "at": to_rfc3339(epoch_ms(it.at)),
         "asked_by": it.asked_by,
         "lake_version": it.version,
-        "files": it.files,
-        "computed": it.computed,
+        "files": it.files if whole else None,
+        "computed": it.computed if whole else None,
+        "of": seen_as(who, whole),
         "verdict": audit.verdict,
         "topics": [
             {"owner": row.owner, **_content_of(topic, who, topics.get(topic.topic))} for row, topic in audit.reports()

@@ -343,6 +343,17 @@ def seen_audit(who: Actor, number: int) -> SeenAudit:
     return SeenAudit(audit, sorted(rows, key=lambda row: (order[row.verdict], -row.archived, row.topic)), who)
 
 
+def seen_as(who: Actor, whole: bool) -> str:
+    """Of which topics an audit is as ``who`` sees it, in words: whoever is handed it is not to take a part for the
+    whole. How many are left out is not told."""
+    return "all its topics" if whole else f"the topics that {who.name} may see"
+
+
 def sees_whole(audit: SeenAudit) -> bool:
-    """Whether none of its topics is hidden from who sees it, and all is told that was found of them."""
-    return not audit.reserved and audit.audit.topics.count() == len(audit.rows)
+    """Whether none of its topics is hidden from who sees it."""
+    return audit.audit.topics.count() == len(audit.rows)
+
+
+def tells_all(audit: SeenAudit) -> bool:
+    """Likewise, and all is told that was found of them."""
+    return sees_whole(audit) and not audit.reserved

@@ -122,6 +122,7 @@ def audit(request: HttpRequest, audit_id: int) -> HttpResponse:
         "curve": curve_of(it.settled_after),
         "others": reading.lines(who, list(reading.listed(who).exclude(pk=audit_id)[:MOST_OTHERS])),
         "whole": reading.sees_whole(it),
+        "tells_all": reading.tells_all(it),
         "sees_job": allows(who, VIEW, AUDIT_JOB),
         **_asking(request, it),
     }
@@ -182,7 +183,7 @@ def export(request: HttpRequest, audit_id: int, form: str) -> HttpResponseBase:
     if form not in _FORMS:
         raise NotThere(f"No audit is exported as {form!r}.", remedy=f"As one of {', '.join(_FORMS)}.")
     it = reading.seen_audit(who, audit_id)
-    if form == "parquet" and not reading.sees_whole(it):
+    if form == "parquet" and not reading.tells_all(it):
         raise NotThere("The table holds what you may not see.", remedy="Export it as CSV or JSON.")
     kind, make = _FORMS[form]
     answer = make(it, who)
@@ -191,9 +192,9 @@ def export(request: HttpRequest, audit_id: int, form: str) -> HttpResponseBase:
     return answer
 
 
-def _html(it: SeenAudit, _: Actor) -> HttpResponse:
-    pairs = list(it.reports())
-    return HttpResponse(render_to_string("pipelines/audits/export.html", {"it": it, "pairs": pairs}))
+def _html(it: SeenAudit, who: Actor) -> HttpResponse:
+    context = {"it": it, "pairs": list(it.reports()), "of": reading.seen_as(who, reading.sees_whole(it))}
+    return HttpResponse(render_to_string("pipelines/audits/export.html", context))
 
 
 def _parquet(it: SeenAudit, _: Actor) -> HttpResponse:

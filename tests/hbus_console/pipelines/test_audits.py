@@ -8,6 +8,7 @@ import io
 import json
 import time
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -171,6 +172,26 @@ def test_who_operates_one_topic_has_that_one_audited(archived: Actor, make_user:
     assert ask_audit(who, WantedAudit(reason=WHY)).parameters["topics"] == [OTHER]
     with pytest.raises(Forbidden):
         ask_audit(actor_of(make_user("viewer", "*", "looks")), WantedAudit([OTHER], reason=WHY))
+
+
+def test_a_signed_audit_of_a_part_says_so_and_not_of_how_much(
+    audited: BusAudit, page: Client, make_user: MakeUser
+) -> None:
+    def exported(client: Client) -> tuple[dict[str, Any], str]:
+        told = json.loads(base64.b64decode(client.get(f"/audits/{audited.pk}/audit.json").json()["payload"]))
+        assert client.get(f"/api/v1/audits/{audited.pk}").json() == told
+        return told, client.get(f"/audits/{audited.pk}/audit.html").content.decode()
+
+    client = Client()
+    client.force_login(inside(make_user))
+    part, said = exported(client)
+    assert (part["of"], part["files"], part["computed"]) == ("the topics that inside may see", None, None)
+    assert "This is of the topics that inside may see." in said
+    for each, told in ((client, False), (page, True)):
+        assert ("looked through anew" in each.get(f"/audits/{audited.pk}/").content.decode()) is told
+    whole, said = exported(page)
+    assert (whole["of"], whole["files"], whole["computed"]) == ("all its topics", 2, 2)
+    assert "This is of all its topics." in said
 
 
 def test_everybody_reads_of_the_topics_that_they_may_see(audited: BusAudit, make_user: MakeUser) -> None:

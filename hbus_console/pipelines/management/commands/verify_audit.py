@@ -33,5 +33,5 @@ class Command(BaseCommand):
         told = json.loads(verified(envelope, key))
         self.stdout.write(
             f"Signed by {key_id(key)}: audit {told['audit']} of {told['at']}, {told['verdict']},"
-            f" {len(told['topics'])} topics."
+            f" {len(told['topics'])} topics{f', of {of}' if (of := told.get('of')) else ''}."
         )
