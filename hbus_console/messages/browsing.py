@@ -20,7 +20,7 @@ from hbus_console.messages.feature import PAYLOAD_READ
 from hbus_console.topics import lookup
 from hbus_console.topics.field_paths import PATTERN, FieldPath, canonical
 from hbus_console.topics.models import Topic
-from hbus_console.topics.payloads import MaskingRules, Payload, may_search, shown
+from hbus_console.topics.payloads import MaskingRules, Payload, may_search, shown, unreadable
 from hbus_console.wiring import bus
 
 PAGE = 50
@@ -194,8 +194,8 @@ def _seen(stored: Stored, rules: MaskingRules) -> Seen:
     try:
         message = envelope.decode(stored.body)
     except MalformedEnvelope as error:
-        hidden = Payload("bytes", f"{len(stored.body):,} bytes", len(stored.body), ("*",))
-        return Seen(stored.position, stored.at_ms, None, hidden, broken=error.what)
+        payload, why = unreadable(stored.body, error, rules)
+        return Seen(stored.position, stored.at_ms, None, payload, broken=why)
     return Seen(stored.position, stored.at_ms, message, shown(message, rules))
 
 

@@ -35,7 +35,7 @@ from hbus_console.messages.models import (
 )
 from hbus_console.messages.sizes import tell_sizes
 from hbus_console.topics.models import Topic
-from hbus_console.topics.payloads import MaskingRules, Payload, shown
+from hbus_console.topics.payloads import MaskingRules, Payload, shown, unreadable
 from hbus_console.topics.scopes import topic_filter
 from hbus_console.ui.formats import duration
 from hbus_console.wiring import bus
@@ -334,7 +334,8 @@ def _read_envelope(actor: Actor, found: Life) -> None:
     try:
         found.envelope = envelope.decode(body)
     except MalformedEnvelope as error:
-        found.gone = f"The envelope is unreadable: {error.what}"
+        _, why = unreadable(body, error, found.rules)
+        found.gone = f"The envelope is unreadable: {why}"
         return
     lies = _kept(found.envelope.id, LONGEST_ID), _kept(found.envelope.source, LONGEST_SOURCE)
     if lies != (found.message_id, found.source):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from engine.bus.errors import MalformedEnvelope
 from engine.bus.message import Message
 from engine.core.strict_json import NotJson
 from hbus_console.topics.field_paths import FieldPath
@@ -96,6 +97,14 @@ def shown(message: Message, rules: MaskingRules, revealed: Sequence[str] = ()) -
     cleaned = mask(value, hidden, rules.classification)
     left = tuple(name for name in hidden if mask(value, [name]) != value)
     return Payload("json", cleaned, None if left else size, left)
+
+
+def unreadable(body: bytes, error: MalformedEnvelope, rules: MaskingRules) -> tuple[Payload, str]:
+    """What may be shown of ``body``, which is no envelope, and of why it is none. Where ``rules`` hide something it may
+    be there all the same: its size would tell it apart, and so would the place where it cannot be read any further."""
+    if rules.hide_something:
+        return Payload("bytes", masked(rules.classification), None, ("*",)), "It is no CloudEvents 1.0 envelope."
+    return Payload("bytes", f"{len(body):,} bytes", len(body), ("*",)), error.what
 
 
 def _bare(value: Any) -> bool:

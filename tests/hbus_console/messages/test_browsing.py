@@ -3,11 +3,13 @@ from __future__ import annotations
 import pytest
 
 from engine.bus.errors import UnknownTopic
+from engine.bus.transport import Outgoing
 from engine.core.clock import ManualClock
 from engine.core.errors import BadInput
 from hbus_console.access.permissions import Forbidden
 from hbus_console.messages import browsing
 from hbus_console.messages.browsing import Condition, peek, scan
+from hbus_console.topics.models import Topic
 from hbus_console.wiring import bus
 from tests.hbus_console.messages.conftest import BOOKING, TOPIC, person, publish
 
@@ -49,6 +51,19 @@ class TestPeek:
         assert (late.entries, late.next_cursor, late.stopped) == ([], "", "the time range begins here")
         assert not peek(ALL, TOPIC, end_ms=now_ms).entries
         assert peek(ALL, TOPIC, start_ms=now_ms, end_ms=now_ms + 1).entries
+
+    @pytest.mark.parametrize(("masks", "told"), [(["guest.name"], False), ([], True)])
+    def test_what_is_no_envelope_has_no_size_where_something_is_masked(self, masks: list[str], told: bool) -> None:
+        """Nor is it told at which byte it cannot be read any further, for that lies behind what is masked."""
+        Topic.objects.filter(name=TOPIC).update(masked_fields=masks, classification="internal")
+        seen = []
+        for name in ("Ana", "Friedrich"):
+            body = f'{{"data": {{"guest": {{"name": "{name}"}}}}, what?'
+            bus.transport().publish(TOPIC, [Outgoing(name, body.encode())])
+            seen.append(peek(ALL, TOPIC, size=1).entries[0])
+        assert [each.message for each in seen] == [None, None]
+        assert ((seen[0].payload, seen[0].broken) != (seen[1].payload, seen[1].broken)) is told
+        assert (seen[0].payload.size is not None) is told
 
 
 @pytest.mark.usefixtures("installation")
