@@ -40,7 +40,11 @@ _LETTER = {
         "id": {"type": "integer"},
         "state": {"enum": list(DeadLetter.State.values)},
         **dict.fromkeys(("topic", "subscription", "message_id", "source", "position", "key"), _TEXT),
-        **dict.fromkeys(("correlation_id", "cause", "error", "fingerprint"), _TEXT),
+        **dict.fromkeys(("correlation_id", "cause", "fingerprint"), _TEXT),
+        "error": {
+            "type": "string",
+            "description": "Its cause alone for who may not reveal what the topic masks; so in `history`.",
+        },
         "attempts": {"type": "integer"},
         "history": {"type": "array", "items": {"type": "object"}},
         "first_failed_at": {"type": "string", "format": "date-time"},

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 from django.db import models
 
@@ -10,6 +12,8 @@ from engine.bus.subjects import MESSAGE
 from engine.core.subject import Subject
 from hbus_console import cursors
 from hbus_console.subjects import readable
+from hbus_console.topics.handler_errors import told_error
+from hbus_console.ui.formats import epoch_ms
 
 
 def place_of(died_at: datetime, *number: int) -> str:
@@ -39,6 +43,9 @@ class DeadLetter(models.Model):
     #: Error class, then its message without what differs from case to case.
     cause = models.CharField(max_length=500)
     error = models.TextField()
+    #: What may be told of it, and of :attr:`history`; nothing until :meth:`tell_errors` has said so.
+    shown_error: str = ""
+    shown_history: Sequence[Mapping[str, Any]] = ()
     #: Digest of subscription, error class and normalised message: what groups letters of one cause.
     fingerprint = models.CharField(max_length=16)
     attempts = models.PositiveIntegerField()
@@ -88,3 +95,13 @@ class DeadLetter(models.Model):
     def copy(self) -> Subject | None:
         """The message that it was redriven as."""
         return readable(MESSAGE, self.topic, self.redriven_as) if self.redriven_as else None
+
+    def tell_errors(self, told_from: int | None) -> None:
+        """Have it know what may be told of what it died of, and of the attempts before; see
+        :func:`~hbus_console.topics.handler_errors.told_whole_from`."""
+        died_ms = epoch_ms(self.died_at)
+        self.shown_error = told_error(self.error, died_ms, told_from)
+        self.shown_history = [
+            {**attempt, "error": told_error(str(attempt.get("error", "")), died_ms, told_from)}
+            for attempt in self.history
+        ]

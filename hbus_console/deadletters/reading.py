@@ -19,6 +19,7 @@ from hbus_console.deadletters.groups import LetterFilters
 from hbus_console.deadletters.models import DeadLetter, place_of
 from hbus_console.deadletters.weights import weight
 from hbus_console.messages.feature import PAYLOAD_READ
+from hbus_console.topics.handler_errors import told_whole_from
 from hbus_console.topics.models import Topic
 from hbus_console.topics.payloads import MaskingRules, shown
 
@@ -86,13 +87,15 @@ def _ordered(rows: QuerySet[DeadLetter]) -> QuerySet[DeadLetter]:
 
 def as_json(actor: Actor, letter: DeadLetter, topic: Topic | None) -> dict[str, Any]:
     """One letter as the API and the export give it."""
+    letter.tell_errors(told_whole_from(actor, letter.topic, topic))
     answer: dict[str, Any] = {
         "id": letter.pk,
         "state": letter.state,
         **{name: getattr(letter, name) for name in ("topic", "subscription", "message_id", "source", "position")},
-        **{name: getattr(letter, name) for name in ("key", "correlation_id", "cause", "error", "fingerprint")},
+        **{name: getattr(letter, name) for name in ("key", "correlation_id", "cause", "fingerprint")},
+        "error": letter.shown_error,
         "attempts": letter.attempts,
-        "history": letter.history,
+        "history": letter.shown_history,
         "first_failed_at": letter.first_failed_at,
         "died_at": letter.died_at,
     }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from django.db import connections
 
@@ -68,7 +68,7 @@ def _tallies(
     """What the letters of each say, and the places of those with letters that are older than the topic of that name."""
     connection, each = connections[DeadLetter.objects.db], _of_each([group.letters for group in groups])
     parts = (_NEWEST.format(place=place, each=each) for place in range(len(groups)))
-    params: list[object] = []
+    params: list[Any] = []
     for group in groups:
         begun = topics[group.topic].created_at if group.topic in topics else datetime.max.replace(tzinfo=UTC)
         made = connection.ops.adapt_datetimefield_value(begun)

@@ -33,6 +33,7 @@ from hbus_console.operations.outcomes import Made, fate
 from hbus_console.operations.reading import that_made
 from hbus_console.operations.services import shown_of
 from hbus_console.subscriptions.models import Subscription
+from hbus_console.topics.handler_errors import told_whole_from
 from hbus_console.topics.models import Topic
 from hbus_console.ui.control_characters import escaped
 from hbus_console.ui.curl import CurlRequest
@@ -170,6 +171,7 @@ def _list(
 
 def _panel(who: Actor, letter_id: int, act: str) -> dict[str, Any]:
     letter = services.letter_for(who, letter_id)
+    letter.tell_errors(told_whole_from(who, letter.topic, Topic.objects.filter(name=letter.topic).first()))
     verb = "discard" if act == "discard" else "redrive"
     return {
         "letter": letter,

@@ -34,6 +34,7 @@ from hbus_console.messages.models import (
     LedgerStack,
 )
 from hbus_console.messages.sizes import tell_sizes
+from hbus_console.topics.handler_errors import told_whole_from
 from hbus_console.topics.models import Topic
 from hbus_console.topics.payloads import MaskingRules, Payload, shown, unreadable
 from hbus_console.topics.scopes import topic_filter
@@ -259,6 +260,11 @@ def life(actor: Actor, message_id: str, topic_name: str = "", source: str = "") 
     found.target = _target(found)
     _relate(found, seen)
     tell_sizes(each for each in (found.entry, found.cause, *found.effects) if each is not None)
+    told_from = told_whole_from(actor, topic_name, topic)
+    for event in found.events:
+        event.tell_error(told_from)
+    for letter in letters:
+        letter.tell_errors(told_from)
     had = {event.stack_id for event in found.events if event.stack_id}
     found.stacks = dict(LedgerStack.objects.filter(stack_id__in=had).values_list("stack_id", "text")) if had else {}
     if topic is not None:

@@ -8,6 +8,7 @@ from django.db.models.expressions import RawSQL
 from engine.bus.subjects import MESSAGE, subject_of, subscription_subject, topic_subject
 from engine.core.subject import Subject
 from hbus_console.subjects import readable
+from hbus_console.topics.handler_errors import told_error
 
 #: What is longer of an id is cut off, as a column takes it.
 LONGEST_ID = 64
@@ -222,6 +223,8 @@ class LedgerEvent(models.Model):
     due_ms = models.BigIntegerField(default=0)
     node = models.CharField(max_length=100, blank=True)
     error = models.CharField(max_length=500, blank=True)
+    #: What may be told of it; nothing until :meth:`tell_error` has said so.
+    shown_error: str = ""
     fingerprint = models.CharField(max_length=16, blank=True)
     detail = models.CharField(max_length=500, blank=True)
     #: Of a failed attempt: its :class:`LedgerStack`, where one was told. NULL: booked before there were any; so it can
@@ -264,6 +267,13 @@ class LedgerEvent(models.Model):
     def subject(self) -> Subject:
         """The subscription in which it happened, or the topic: what the fact was about that it was booked from."""
         return subject_of(self.topic, self.subscription)
+
+    def tell_error(self, told_from: int | None) -> None:
+        """Have it know the error that may be told of it; see
+        :func:`~hbus_console.topics.handler_errors.told_whole_from`."""
+        # Of a message that is refused when it is due hbus itself says why, and no handler.
+        ours = self.kind == "due_refused"
+        self.shown_error = self.error if ours else told_error(self.error, self.at_ms, told_from)
 
 
 class LedgerStack(models.Model):

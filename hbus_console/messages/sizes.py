@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from hbus_console.access.permissions import Actor, allows
-from hbus_console.messages.feature import PAYLOAD_REVEAL
+from hbus_console.access.permissions import Actor
 from hbus_console.messages.models import LedgerMessage
+from hbus_console.topics.handler_errors import told_whole_from
 from hbus_console.topics.models import Topic
 from hbus_console.topics.payloads import MaskingRules
 from hbus_console.ui.formats import epoch_ms
@@ -43,9 +43,7 @@ def sizes_told_from(actor: Actor, name: str, topic: Topic | None) -> int | None:
     A sum tells a masked value apart as well as a size does: from packed files, by what a message that repeats a guess
     adds to them. What is older than the topic lay in another one of its name, which may have masked more.
     """
-    if allows(actor, PAYLOAD_REVEAL, name):
-        return 0
-    return None if topic is None or MaskingRules.of(topic).hide_something else epoch_ms(topic.created_at)
+    return told_whole_from(actor, name, topic)
 
 
 def tells_sizes(actor: Actor, name: str, topic: Topic | None, first_ms: int) -> bool:

@@ -19,6 +19,7 @@ from hbus_console.messages.checking import SKEW_MS
 from hbus_console.messages.models import FAILED, LedgerEvent, LedgerMessage
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services.order import DECIDED, FACT_OF, carrier, spelt
+from hbus_console.topics.handler_errors import told_error
 
 #: The most parked keys, blocked keys and messages of one key that a page shows.
 KEYS = 200
@@ -42,6 +43,8 @@ class ParkedKey:
     position: str
     messages: int
     record: DeadRecord
+    #: The error without its traceback, as far as it may be told.
+    reason: str = ""
     #: The same key is parked in another partition as well.
     elsewhere: bool = False
 
@@ -55,11 +58,6 @@ class ParkedKey:
         so named."""
         plain = self.key.isprintable() and self.key == self.key.strip()
         return self.key if plain and not self.elsewhere else self.position
-
-    @property
-    def reason(self) -> str:
-        """The error without its traceback."""
-        return self.record.error.partition("\n")[0]
 
 
 @dataclass(frozen=True)
@@ -176,16 +174,17 @@ def partitions(row: Subscription) -> tuple[list[Owned], str]:
         return [], f"The store cannot be asked: {error.what}"
 
 
-def build(row: Subscription, key: str, now_ms: int) -> OrderPage:
-    """The page of ``row``, with the sequence of ``key`` when one is given."""
+def build(row: Subscription, key: str, now_ms: int, *, told_from: int | None) -> OrderPage:
+    """The page of ``row``, with the sequence of ``key`` when one is given. ``told_from``: see
+    :func:`~hbus_console.topics.handler_errors.told_whole_from`; so it is of all here."""
     table, trouble = partitions(row)
-    parked = [] if trouble else parked_keys(row)
-    one = key_view(row, key, table, parked) if key else None
-    blocked, more_blocked = _blocked(row, now_ms)
+    parked = [] if trouble else parked_keys(row, told_from=told_from)
+    one = key_view(row, key, table, parked, told_from=told_from) if key else None
+    blocked, more_blocked = _blocked(row, now_ms, told_from)
     return OrderPage(table, parked[:KEYS], blocked, one, trouble, len(parked) > KEYS, more_blocked)
 
 
-def parked_keys(row: Subscription, key: str | None = None) -> list[ParkedKey]:
+def parked_keys(row: Subscription, key: str | None = None, *, told_from: int | None = None) -> list[ParkedKey]:
     """The first of them, one more than are listed if there are more; or this one in each partition where it is.
 
     Raises ``Unavailable`` and ``GroupLost``.
@@ -196,15 +195,23 @@ def parked_keys(row: Subscription, key: str | None = None) -> list[ParkedKey]:
     where = (row.topic.name, row.group)
     found = keeper.parked(*where, KEYS + 1) if key is None else keeper.parked(*where, key=key)
     times = Counter(each.key for each in found)
-    return [_parked(each, elsewhere=times[each.key] > 1) for each in found]
+    return [_parked(each, told_from, elsewhere=times[each.key] > 1) for each in found]
 
 
-def _parked(each: Parked, *, elsewhere: bool) -> ParkedKey:
+def _parked(each: Parked, told_from: int | None, *, elsewhere: bool) -> ParkedKey:
     record = dead.legible(each.record)
-    return ParkedKey(each.key, each.partition, each.position, each.messages, record, elsewhere)
+    reason = told_error(record.error.partition("\n")[0], record.died_ms, told_from)
+    return ParkedKey(each.key, each.partition, each.position, each.messages, record, reason, elsewhere)
 
 
-def key_view(row: Subscription, key: str, table: Sequence[Owned], parked: Sequence[ParkedKey]) -> KeyView:
+def key_view(
+    row: Subscription,
+    key: str,
+    table: Sequence[Owned],
+    parked: Sequence[ParkedKey],
+    *,
+    told_from: int | None = None,
+) -> KeyView:
     """What is known of one key: from the ledger what happened, from the store what waits."""
     partition = partition_of(key, "", row.topic.partitions)
     owner = next((owned for owned in table if owned.partition == partition), None)
@@ -214,7 +221,7 @@ def key_view(row: Subscription, key: str, table: Sequence[Owned], parked: Sequen
     aside = next((each for each in parked if each.key == key), None)
     if aside is None and len(parked) >= KEYS:
         # There may be more than are listed.
-        aside = next(iter(parked_keys(row, key)), None)
+        aside = next(iter(parked_keys(row, key, told_from=told_from)), None)
     _tell(steps, row, is_parked=aside is not None)
     more = len(newest) > MESSAGES
     older: list[OrderStep] = []
@@ -222,6 +229,9 @@ def key_view(row: Subscription, key: str, table: Sequence[Owned], parked: Sequen
     if more and not any(step.settled for step in steps):
         # Nothing that is shown is through: what holds it up lies further back.
         older, beyond = _before(row, owner, rows, is_parked=aside is not None)
+    for step in (*older[-1:], *steps):
+        for event in step.events:
+            event.tell_error(told_from)
     view = KeyView(key, partition, owner, aside, [*older[-1:], *steps], more)
     return replace(view, between=max(0, len(older) - 1), beyond=beyond)
 
@@ -289,7 +299,7 @@ def _add(step: OrderStep, event: LedgerEvent, *, is_parked: bool) -> None:
         step.state = "parked" if is_parked else "waiting"
 
 
-def _blocked(row: Subscription, now_ms: int) -> tuple[list[BlockedKey], bool]:
+def _blocked(row: Subscription, now_ms: int, told_from: int | None) -> tuple[list[BlockedKey], bool]:
     """Keys whose head failed in the last hour and is not through yet; and whether there may be more of them."""
     last_hour = LedgerEvent.objects.filter(
         FAILED, topic=row.topic.name, subscription=row.group, kind="retried", at_ms__gte=now_ms - HOUR_MS
@@ -310,9 +320,11 @@ def _blocked(row: Subscription, now_ms: int) -> tuple[list[BlockedKey], bool]:
         for each in {(message_id, source), (message_id, None)} & newest.keys():
             if newest[each].at_ms <= at_ms:
                 del newest[each]
+    for event in newest.values():
+        event.tell_error(told_from)
     messages = LedgerMessage.objects.filter(message_id__in=ids, topic=row.topic.name).exclude(key="")
     found = [
-        BlockedKey(message.key, message.message_id, message.source, failed.attempt, failed.error, failed.due_ms)
+        BlockedKey(message.key, message.message_id, message.source, failed.attempt, failed.shown_error, failed.due_ms)
         for message in messages
         if (failed := newest.get((message.message_id, message.source)) or newest.get((message.message_id, None)))
     ]

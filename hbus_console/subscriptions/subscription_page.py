@@ -25,7 +25,7 @@ from hbus_console.messages.models import FAILED, LedgerEvent
 from hbus_console.nodes.stamps import Node
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.order_page import partitions
-from hbus_console.subscriptions.services.breaker import standing_of
+from hbus_console.subscriptions.services.breaker import standing_of, told_to
 from hbus_console.subscriptions.services.draining import lag_of
 from hbus_console.subscriptions.standing import (
     BEHIND_MS,
@@ -205,7 +205,7 @@ def build(who: Actor, subscription: Subscription, chosen: TimeRange, now_ms: int
         consumers=lines,
         elsewhere=elsewhere,
         failures=_failures(topic, group, chosen),
-        breaker=None if ill else _breaker(subscription),
+        breaker=None if ill else _breaker(who, subscription),
         gone=[] if ill else _gone(subscription, {line.node.name for line in lines}, now_ms),
     )
 
@@ -227,9 +227,9 @@ def _gone(row: Subscription, reported: set[str], now_ms: int) -> list[NameLine]:
     ]
 
 
-def _breaker(row: Subscription) -> Standing | None:
+def _breaker(who: Actor, row: Subscription) -> Standing | None:
     try:
-        return standing_of(row)
+        return told_to(who, row, standing_of(row))
     except UNANSWERED:
         return None
 

@@ -20,6 +20,7 @@ FEATURE = Feature(
         "masking",
         "payloads",
         "leaving",
+        "handler_errors",
         "catalog",
         "transport_objects",
         "targets",

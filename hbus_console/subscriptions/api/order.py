@@ -17,6 +17,7 @@ from hbus_console.api.idempotency import Repeat
 from hbus_console.api.views import ApiView
 from hbus_console.subscriptions import order_page, services
 from hbus_console.subscriptions.api import bodies
+from hbus_console.topics.handler_errors import told_whole_from
 
 
 class PartitionOut(msgspec.Struct):
@@ -111,7 +112,8 @@ class Order(ApiView):
         table, trouble = order_page.partitions(row)
         if trouble:
             raise Unavailable(trouble, remedy="Try again when the store answers.")
-        parked = order_page.parked_keys(row)
+        told_from = told_whole_from(self.actor, topic, row.topic)
+        parked = order_page.parked_keys(row, told_from=told_from)
         key = request.GET.get("key", "").strip()
         out = OrderOut(
             ordering=row.topic.ordering,
@@ -129,7 +131,7 @@ class Order(ApiView):
                 )
                 for each in parked[: order_page.KEYS]
             ],
-            key=_key(order_page.key_view(row, key, table, parked)) if key else None,
+            key=_key(order_page.key_view(row, key, table, parked, told_from=told_from)) if key else None,
             more_parked=len(parked) > order_page.KEYS,
         )
         return Response(plain(out))
@@ -164,7 +166,7 @@ def _key(view: order_page.KeyView) -> KeyOut:
             step.state,
             step.due_ms,
             [
-                AttemptOut(event.attempt, event.at_ms, event.duration_us, event.node, event.error)
+                AttemptOut(event.attempt, event.at_ms, event.duration_us, event.node, event.shown_error)
                 for event in step.attempts
             ],
         )

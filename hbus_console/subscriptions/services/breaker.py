@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+import msgspec
+
 from engine.bus.breaker_board import Standing
 from engine.bus.errors import UNANSWERED
 from engine.bus.facts import Fact
@@ -27,6 +29,7 @@ from hbus_console.cluster import probes
 from hbus_console.subscriptions.feature import SUBSCRIPTION_OPERATE
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services import lookup
+from hbus_console.topics.handler_errors import told_error, told_whole_from
 from hbus_console.wiring import bus, fact_log, store
 
 #: What a person may want of a breaker, and how the audit log says that it stands then.
@@ -47,7 +50,15 @@ def breaker(actor: Actor, topic: str, group: str) -> Standing:
     """
     require(actor, VIEW, topic)
     row = lookup.subscription(topic, group)
-    return standing_of(row)
+    return told_to(actor, row, standing_of(row))
+
+
+def told_to(actor: Actor, row: Subscription, standing: Standing) -> Standing:
+    """As ``actor`` may know it: why it opened is what a handler said, unless a person did it."""
+    if standing.forced:
+        return standing
+    told_from = told_whole_from(actor, row.topic.name, row.topic)
+    return msgspec.structs.replace(standing, why=told_error(standing.why, standing.since_ms, told_from))
 
 
 def standing_of(row: Subscription) -> Standing:
@@ -106,7 +117,7 @@ def set_breaker(actor: Actor, topic: str, group: str, act: str, reason: str) -> 
     tried = own_try(row.subject, actor, action)
     if _stands_so(before, act):
         if tried is not None and tried.done:
-            return before
+            return told_to(actor, row, before)
         last = last_decision(row.subject, _ACTIONS.values())
         lost = unanswered(last, actor, action)
         if lost and SystemClock().now_ms() - decided_at(lost).timestamp() * 1000 < FOUND_OUT_MS:
@@ -114,9 +125,9 @@ def set_breaker(actor: Actor, topic: str, group: str, act: str, reason: str) -> 
             _tell(actor, row, act, reason)
         else:
             _say_so(row, before, act, reason)
-        return before
+        return told_to(actor, row, before)
     if tried is not None and _found_by_repeat(actor, row, tried, before, act):
-        return before
+        return told_to(actor, row, before)
     why = f"{actor.name}: {reason}"
     force = {
         "open": partial(board.force_open, topic, group, why),
@@ -127,7 +138,7 @@ def set_breaker(actor: Actor, topic: str, group: str, act: str, reason: str) -> 
     decision = StoreDecision(actor, action, row.subject, reason, stood, {"breaker": ACTS[act]})
     standing = carry_out(decision, force, _AGAIN[act])
     _tell(actor, row, act, reason)
-    return standing
+    return told_to(actor, row, standing)
 
 
 def _tell(actor: Actor, row: Subscription, act: str, reason: str) -> None:

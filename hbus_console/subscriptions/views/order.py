@@ -14,6 +14,7 @@ from hbus_console.subscriptions import order_page, services
 from hbus_console.subscriptions.feature import SUBSCRIPTION_OPERATE
 from hbus_console.subscriptions.services.order import HEADS
 from hbus_console.subscriptions.views.subscription import frame
+from hbus_console.topics.handler_errors import told_whole_from
 from hbus_console.ui.curl import CurlRequest
 from hbus_console.ui.pages import act, clock
 
@@ -27,7 +28,7 @@ def order(request: HttpRequest, topic: str, group: str) -> HttpResponse:
     context = {
         **frame(request, row),
         "key": key,
-        "page": order_page.build(row, key, clock.now_ms()),
+        "page": order_page.build(row, key, clock.now_ms(), told_from=told_whole_from(actor(request), topic, row.topic)),
         "unpark_curl": CurlRequest(
             "POST", f"{path}/unpark", {"key": key, "head": "retry", "reason": "why"}, idempotent=True
         ),

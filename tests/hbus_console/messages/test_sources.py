@@ -195,5 +195,5 @@ def test_what_was_revealed_of_the_other_is_not_told_of_ones_own() -> None:
 def test_the_order_of_a_key_tells_them_apart(subscription: Subscription) -> None:
     ours, theirs = order_page.key_view(subscription, "k", [], []).steps
     assert (ours.state, theirs.state) == ("retrying", "settled")
-    (blocked,) = order_page.build(subscription, "", AT + 1_000).blocked
+    (blocked,) = order_page.build(subscription, "", AT + 1_000, told_from=None).blocked
     assert (blocked.message_id, blocked.source) == (ID, OURS)

@@ -431,6 +431,6 @@ def test_a_key_whose_record_nobody_can_read_is_shown_and_decided_about(
 def test_keys_that_wait_are_found_by_the_index_of_failures(billing: Subscription) -> None:
     """Found by a stranger at four million events: the kind came as a parameter, and the whole table was read."""
     with plans("ledger") as seen:
-        order_page._blocked(billing, SystemClock().now_ms())
+        order_page._blocked(billing, SystemClock().now_ms(), None)
     assert all("ledger_event" in plan and "SCAN" not in plan for plan in seen.of("ledger_ledgerevent"))
     assert "USING INDEX ledger_event_" in seen.of("ledger_ledgerevent")[0]
