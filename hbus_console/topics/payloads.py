@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine.bus.errors import MalformedEnvelope
 from engine.bus.message import Message
-from engine.core.strict_json import NotJson
+from engine.core.strict_json import NotJson, read_json
 from hbus_console.topics.field_paths import FieldPath
 from hbus_console.topics.masking import hides, is_masked, mask, masked
-from hbus_console.topics.models import Topic
+
+if TYPE_CHECKING:
+    from hbus_console.topics.models import Topic
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,10 @@ class MaskingRules:
         """A topic that is gone has no rules any more, so everything is hidden."""
         if topic is None:
             return cls(("*",), "unknown", opaque_hidden=True)
-        guarded = topic.classification in (Topic.Classification.CONFIDENTIAL, Topic.Classification.PERSONAL)
+        # The process of a query masks by rules that it was given, and does without Django.
+        from hbus_console.topics.models import Topic as Known
+
+        guarded = topic.classification in (Known.Classification.CONFIDENTIAL, Known.Classification.PERSONAL)
         return cls(tuple(topic.masked_fields), topic.classification, opaque_hidden=guarded or bool(topic.masked_fields))
 
     @classmethod
@@ -74,13 +79,17 @@ class MaskingRules:
 
 def shown(message: Message, rules: MaskingRules, revealed: Sequence[str] = ()) -> Payload:
     """The payload with what ``rules`` hide replaced, but for the ``revealed`` fields (``*``: everything)."""
-    body = message.payload()
+    return shown_body(message.payload(), rules, revealed, binary=message.data_base64 is not None)
+
+
+def shown_body(body: bytes, rules: MaskingRules, revealed: Sequence[str] = (), *, binary: bool = False) -> Payload:
+    """Likewise of the bytes of one: JSON text, or whatever they are where it is ``binary``."""
     size = len(body)
     if not size:
         return Payload("none", None, 0)
     everything = "*" in revealed
     try:
-        value, opaque = (None, True) if message.data_base64 is not None else (message.json(), False)
+        value, opaque = (None, True) if binary else (read_json(body), False)
     except NotJson:
         # Any writer may have put it there, and it has no fields to tell apart.
         value, opaque = None, True
