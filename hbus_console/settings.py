@@ -223,6 +223,8 @@ HBUS_RUN_DAYS = env.integer("HBUS_RUN_DAYS", 90, least=1, most=36_500)
 HBUS_RUN_MAX = env.integer("HBUS_RUN_MAX", 1_000_000, least=1_000, most=1_000_000_000)
 # How long audits of the archive are kept.
 HBUS_AUDIT_DAYS = env.integer("HBUS_AUDIT_DAYS", 400, least=1, most=36_500)
+# How long queries of the archive and their results are kept.
+HBUS_QUERY_DAYS = env.integer("HBUS_QUERY_DAYS", 7, least=1, most=400)
 # How many days of series by the minute and by the hour are kept, the present one among them; those by the day stay.
 HBUS_SERIES_MINUTE_DAYS = env.integer("HBUS_SERIES_MINUTE_DAYS", 2, least=1, most=90)
 HBUS_SERIES_HOUR_DAYS = env.integer("HBUS_SERIES_HOUR_DAYS", 90, least=1, most=3_650)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Protocol
 
 from hbus_console.access.acts import Act, Role
 from hbus_console.access.permissions import GLOBAL, SYSTEM, Actor, Forbidden, ScopedRole, visible_scopes
@@ -15,7 +16,26 @@ from hbus_console.operations.models import Operation
 SHELL = "shell"
 
 
-def acting(found: Operation, now: datetime) -> Actor:
+class HasStarter(Protocol):
+    """What is kept of whoever started something, be it an operation or what a feature has of the kind."""
+
+    @property
+    def actor(self) -> str: ...
+    @property
+    def actor_kind(self) -> str: ...
+    @property
+    def user_id(self) -> int | None: ...
+    @property
+    def limit_role(self) -> str: ...
+    @property
+    def limit_scope(self) -> str: ...
+    @property
+    def token_id(self) -> int | None: ...
+    @property
+    def session_epoch(self) -> int | None: ...
+
+
+def acting(found: HasStarter, now: datetime) -> Actor:
     """Whoever started it, with the grants they hold now: what was taken from them is taken from the operation.
 
     Raises ``Forbidden`` when they are deactivated, when the token that started it was revoked or has expired at
@@ -53,16 +73,16 @@ def _ended(what: str) -> Forbidden:
     return Forbidden(what, remedy="Start it again, signed in or with a token that lives, for what is left.")
 
 
-def _is_of_the_machine(found: Operation) -> bool:
+def _is_of_the_machine(found: HasStarter) -> bool:
     """Whether hbus itself started it, or somebody who may run commands on this machine, who is nobody's row."""
     return found.actor_kind in (SYSTEM.kind, SHELL)
 
 
-def _user(found: Operation) -> User | None:
+def _user(found: HasStarter) -> User | None:
     return User.objects.filter(pk=found.user_id).first() if found.user_id is not None else None
 
 
-def _starter(found: Operation, user: User | None) -> Actor:
+def _starter(found: HasStarter, user: User | None) -> Actor:
     if _is_of_the_machine(found):
         return Actor(found.actor, found.actor_kind, grants=SYSTEM.grants)
     return Actor(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hbus_console.access.acts import Act, Role
-from hbus_console.registry.declaration import Feature, MenuEntry, Mount
+from hbus_console.registry.declaration import Feature, MenuEntry, Mount, SubjectKind
 
 #: The job that archives, and the function that it calls: here, so that whoever lists functions loads nothing more.
 JOB = "hbus.archive"
@@ -11,9 +11,13 @@ JOB = "hbus.archive"
 AUDIT_JOB = "hbus.audit"
 #: Likewise of the one that rolls the lake up.
 ROLLUP_JOB = "hbus.rollup"
+#: Likewise of the one that runs queries.
+QUERY_JOB = "hbus.query"
 ARCHIVE_SET = Act("archive.set", Role.GOVERNOR, "say which topics are archived", about="topic")
 ARCHIVE_KEEP = Act("archive.keep", Role.GOVERNOR, "say how long the archive keeps a topic, and hold it", about="topic")
 ARCHIVE_ERASE = Act("archive.erase", Role.GOVERNOR, "have the archive forget what bears a key", about="topic")
+QUERY_RUN = Act("archive.query", Role.VIEWER, "query what is archived", about="topic")
+QUERY_SAVE = Act("query.save", Role.OPERATOR, "save queries of the archive", about="query")
 AUDIT_RUN = Act("bus-audit.run", Role.OPERATOR, "have what is archived audited", about="topic")
 
 FEATURE = Feature(
@@ -27,9 +31,12 @@ FEATURE = Feature(
         "hbus_console.pipelines.api.archive",
         "hbus_console.pipelines.api.keeping",
         "hbus_console.pipelines.api.audits",
+        "hbus_console.pipelines.api.queries",
+        "hbus_console.pipelines.api.saved",
         "hbus_console.pipelines.api.series",
     ),
-    acts=(ARCHIVE_SET, ARCHIVE_KEEP, ARCHIVE_ERASE, AUDIT_RUN),
+    acts=(ARCHIVE_SET, ARCHIVE_KEEP, ARCHIVE_ERASE, AUDIT_RUN, QUERY_RUN, QUERY_SAVE),
+    subjects=(SubjectKind("query", "saved query", address="hbus_console.pipelines.addresses:query"),),
     offers=("newest_audit", "replaying"),
     ledger_models=("SeriesPoint", "RolledUp"),
     duties=("hbus_console.pipelines.series_retention:series_retention",),
@@ -42,6 +49,10 @@ FEATURE = Feature(
         "archive.keep": "said how long the archive keeps",
         "archive.erase": "had the archive forget a key of",
         "archive.anew": "began the archive anew, as of",
+        "archive.query": "queried what the archive has of",
+        "archive.answer": "answered a query of",
+        "query.save": "saved the query",
+        "query.delete": "deleted the query",
         "bus-audit.run": "had audited what the archive has of",
     },
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.cron.work.call import RunContext
 from engine.cron.work.functions import job_function
-from hbus_console.pipelines.feature import AUDIT_JOB, JOB, ROLLUP_JOB
+from hbus_console.pipelines.feature import AUDIT_JOB, JOB, QUERY_JOB, ROLLUP_JOB
 
 
 @job_function(JOB)
@@ -40,3 +40,12 @@ def roll_up(context: RunContext) -> str:
     from hbus_console.pipelines.rolling import roll_up_all
 
     return roll_up_all(context)
+
+
+@job_function(QUERY_JOB)
+def query(context: RunContext, query: int) -> str:
+    """Run a query that somebody asked for, by its number."""
+    # It is wanted in a process that runs jobs, and nowhere else.
+    from hbus_console.pipelines.queries.working import answer_query
+
+    return answer_query(context, query)

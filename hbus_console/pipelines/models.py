@@ -1,4 +1,4 @@
-"""Which topics are archived, and the series that the lake was rolled up into."""
+"""Which topics are archived, what was audited and queried of them, and the series that the lake was rolled up into."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from django.db import models
 from engine.bus.subjects import subscription_subject, topic_subject
 from engine.core.subject import Subject
 from engine.pipeline.rollup.series import Resolution
+from hbus_console.teams.models import Team
 from hbus_console.topics.models import Topic
 
 
@@ -150,3 +151,79 @@ class RolledUp(models.Model):
     def subject(self) -> Subject:
         """Its topic."""
         return topic_subject(self.topic)
+
+
+class LakeQuery(models.Model):
+    """One query of the archive, and what came of it. It is its asker's own: nobody else reads what it asks."""
+
+    class State(models.TextChoices):
+        """How it stands; a run that ended without a word is told by the run."""
+
+        WAITING = "waiting"
+        RUNNING = "running"
+        DONE = "done"
+        FAILED = "failed"
+        CANCELLED = "cancelled"
+
+    at = models.DateTimeField(auto_now_add=True, db_index=True)
+    state = models.CharField(max_length=10, choices=State, default=State.WAITING)
+    #: Who asked, as of :class:`~hbus_console.operations.models.Operation`: with what they may when it is run.
+    actor = models.CharField(max_length=150)
+    actor_kind = models.CharField(max_length=16)
+    user_id = models.BigIntegerField(null=True, db_index=True)
+    limit_role = models.CharField(max_length=16, blank=True)
+    limit_scope = models.CharField(max_length=200, blank=True)
+    token_id = models.BigIntegerField(null=True)
+    session_epoch = models.PositiveIntegerField(null=True)
+    sql = models.TextField()
+    #: Those it reads.
+    topics = models.JSONField(default=list)
+    #: Days, both included: ``2026-11-28``; empty: from the first, and to the last.
+    from_day = models.CharField(max_length=10, blank=True)
+    to_day = models.CharField(max_length=10, blank=True)
+    reveal = models.BooleanField(default=False)
+    most_rows = models.PositiveIntegerField()
+    most_seconds = models.PositiveIntegerField()
+    #: The run of the job that answers it.
+    run = models.BigIntegerField(null=True)
+    took_ms = models.PositiveIntegerField(null=True)
+    #: How many rows were answered.
+    rows = models.PositiveIntegerField(null=True)
+    error = models.TextField(blank=True)
+    #: What was shown of its topics, as a digest: see :mod:`~hbus_console.pipelines.queries.planning`.
+    shown = models.CharField(max_length=64, blank=True)
+    #: Packed; ``None``: there is none so far.
+    answer = models.BinaryField(null=True)
+
+    class Meta:
+        ordering = ["-pk"]
+
+    @property
+    def took_us(self) -> int | None:
+        """For those who tell of durations."""
+        return None if self.took_ms is None else self.took_ms * 1000
+
+    @property
+    def is_open(self) -> bool:
+        """Whether something may still come of it."""
+        return self.state in (self.State.WAITING, self.State.RUNNING)
+
+
+class SavedQuery(models.Model):
+    """A query that is kept under a name, which says in whose namespace it lies."""
+
+    name = models.CharField(max_length=200, unique=True)
+    description = models.CharField(max_length=500, blank=True)
+    sql = models.TextField()
+    #: Who answers for it: the team, or else whoever saved it last.
+    team = models.ForeignKey(Team, on_delete=models.SET_NULL, null=True, related_name="+")
+    saved_by = models.CharField(max_length=150)
+    saved_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        ordering = ["name"]
+
+    @property
+    def subject(self) -> Subject:
+        """Itself."""
+        return Subject("query", self.name)

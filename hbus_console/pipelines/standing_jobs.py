@@ -10,7 +10,7 @@ from hbus_console.access.permissions import SYSTEM
 from hbus_console.jobs.models import Job
 from hbus_console.jobs.services.draft import JobDraft
 from hbus_console.jobs.services.jobs import create_job
-from hbus_console.pipelines.feature import AUDIT_JOB, JOB, ROLLUP_JOB
+from hbus_console.pipelines.feature import AUDIT_JOB, JOB, QUERY_JOB, ROLLUP_JOB
 from hbus_console.pipelines.models import ArchivedTopic
 
 
@@ -26,6 +26,7 @@ STANDING_JOBS = {
     JOB: StandingJob("* * * * *", "Puts what the archived topics hold into the lake."),
     ROLLUP_JOB: StandingJob("*/5 * * * *", "Makes series of what came into the lake."),
     AUDIT_JOB: StandingJob("20 3 * * *", "Audits what the archive has of every topic.", {"days": 8}),
+    QUERY_JOB: StandingJob("@never", "Runs the queries of the archive that somebody asks for.", {"query": 0}),
 }
 
 

@@ -8,6 +8,7 @@ from engine.cron.work.call import RunContext
 from engine.pipeline.archive.tasks import ArchiveTask, run_task
 from engine.pipeline.lake.state import LakeFile
 from hbus_console.pipelines.archiving import run_archive, wanted_topics
+from hbus_console.pipelines.queries.asking import forget_old_queries
 from hbus_console.pipelines.telling import told, told_of_upkeep
 from hbus_console.pipelines.upkeep import keep_up
 
@@ -21,5 +22,6 @@ def archive_all(context: RunContext) -> str:
             context.raise_if_stopped()
             yield run_task(task)
 
+    forget_old_queries()
     run = run_archive(wanted_topics([]), execute, cores=1, warn=print, between=context.raise_if_stopped)
     return "\n".join([told(run), *told_of_upkeep(keep_up(context.raise_if_stopped))])

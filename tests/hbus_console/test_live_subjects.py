@@ -73,6 +73,8 @@ TELLS: dict[str, set[str]] = {
     # Rows of both come with an audit, and never change.
     "pipelines_auditedtopic": {"audits"},
     "pipelines_busaudit": {"audits"},
+    "pipelines_lakequery": {"queries"},
+    "pipelines_savedquery": {"queries"},
     # Written with the first commit, which marks the archive.
     "pipelines_lakebegun": {"archive"},
     # Each act on one of them makes a book.

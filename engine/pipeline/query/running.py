@@ -60,7 +60,8 @@ def run_query(
 
 def _asked(child: subprocess.Popen[bytes], spec: QuerySpec, go_on: Callable[[], None], time: Clock) -> bytes | None:
     """All that it says; ``None``: it said nothing in time."""
-    assert child.stdin is not None and child.stdout is not None
+    assert child.stdin is not None
+    assert child.stdout is not None
     over = time.monotonic() + spec.seconds
     # One that ended at once has no ears; what it said is said below.
     with contextlib.suppress(BrokenPipeError):

@@ -15,7 +15,7 @@ _EXTENSIONS = pa.map_(pa.string(), pa.string())
 #: ``at`` is a word of DuckDB's own.
 _NAMED = {"at": "happened_at"}
 #: From the first on: nothing is fetched, found in Python, or kept on a disk.
-_CLOSED = {
+_CLOSED: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
     "allow_community_extensions": "false",
@@ -59,7 +59,8 @@ def _view(kind: Kind, paths: Sequence[str]) -> str:
         return f"SELECT {nothing} WHERE false"
     named = {there: here for here, there in _NAMED.items()}
     chosen = ", ".join(f'"{named.get(name, name)}"::{type_} AS "{name}"' for name, type_ in columns.items())
-    return f"SELECT {chosen} FROM read_parquet([{', '.join(map(_quoted, paths))}])"
+    # Of names of columns, and of paths that the lake told.
+    return f"SELECT {chosen} FROM read_parquet([{', '.join(map(_quoted, paths))}])"  # noqa: S608
 
 
 def _quoted(text: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -73,7 +73,7 @@ def _content_of(topic: TopicAudit, who: Actor, there: Topic | None) -> dict[str,
 
 def as_csv(audit: SeenAudit) -> Iterator[str]:
     """A line for each finding, and one for each topic without any."""
-    yield _line(_COLUMNS)
+    yield csv_line(_COLUMNS)
     for row, topic in audit.reports():
         published = "" if topic.published is None else topic.published.messages
         about = (
@@ -81,9 +81,9 @@ def as_csv(audit: SeenAudit) -> Iterator[str]:
             *(published, topic.archived.messages),
         )
         for finding in topic.findings:
-            yield _line((*about, *_told(finding)))
+            yield csv_line((*about, *_told(finding)))
         if not topic.findings:
-            yield _line((*about, *[""] * (len(_COLUMNS) - len(about))))
+            yield csv_line((*about, *[""] * (len(_COLUMNS) - len(about))))
 
 
 def _told(finding: Finding) -> tuple[object, ...]:
@@ -93,7 +93,8 @@ def _told(finding: Finding) -> tuple[object, ...]:
     )
 
 
-def _line(values: tuple[object, ...]) -> str:
+def csv_line(values: Sequence[object]) -> str:
+    """As a spreadsheet reads it, and takes no text for a formula."""
     made = io.StringIO()
     csv.writer(made).writerow([_harmless(value) for value in values])
     return made.getvalue()

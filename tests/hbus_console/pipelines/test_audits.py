@@ -58,7 +58,7 @@ def test_an_installation_that_archived_before_gets_the_job(archived: Actor) -> N
     for _ in range(2):
         standing_jobs.prepare(said.append)
     assert [line.split(":")[0] for line in said] == [f"The job {ROLLUP_JOB}", f"The job {AUDIT_JOB}"]
-    assert Job.objects.filter(name__in=standing_jobs.STANDING_JOBS).count() == 3
+    assert Job.objects.filter(name__in=standing_jobs.STANDING_JOBS).count() == 4
 
 
 def test_who_deleted_the_job_gets_it_back_with_the_next_audit(archived: Actor) -> None:

@@ -1,0 +1,85 @@
+"""Queries that are kept under a name, for everybody who may see its namespace."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.db import transaction
+from django.db.models import QuerySet
+
+from engine.core.errors import BadInput, NotThere
+from engine.pipeline.query.running import run_query
+from engine.pipeline.query.spec import MOST_SQL, QuerySpec
+from hbus_console import checks
+from hbus_console.access.acts import VIEW
+from hbus_console.access.permissions import Actor, allows, require
+from hbus_console.access.scopes import namespace_q
+from hbus_console.audit.services import record
+from hbus_console.pipelines.feature import QUERY_SAVE
+from hbus_console.pipelines.models import SavedQuery
+from hbus_console.pipelines.queries.working import CHILD
+from hbus_console.teams.models import Team
+
+
+@dataclass(frozen=True, slots=True)
+class WantedSaved:
+    """``owner``: the team that answers for it; empty: whoever saves it."""
+
+    sql: str
+    description: str = ""
+    owner: str = ""
+    reason: str = ""
+
+
+def saved_queries(actor: Actor) -> QuerySet[SavedQuery]:
+    """Those that ``actor`` may see, by name."""
+    return SavedQuery.objects.filter(namespace_q(actor, "name")).select_related("team")
+
+
+def saved_query(actor: Actor, name: str) -> SavedQuery:
+    """One of them. Raises ``Forbidden`` and :class:`NotThere`."""
+    require(actor, VIEW, name)
+    found = saved_queries(actor).filter(name=name).first()
+    if found is None:
+        raise NotThere(f"No query is saved as {name}.", remedy="Look at the list of them.", field="name")
+    return found
+
+
+def save_query(actor: Actor, name: str, wanted: WantedSaved) -> SavedQuery:
+    """Keep it, in place of one of that name. Raises ``Forbidden``, and :class:`BadInput` naming the field, also for
+    what would never be run."""
+    name = checks.name(name, "name")
+    require(actor, QUERY_SAVE, name)
+    sql = checks.text(wanted.sql, "sql", most=MOST_SQL, required=True, lines=True)
+    description = checks.text(wanted.description, "description", most=500)
+    reason = checks.reason(wanted.reason, required=False)
+    team = Team.objects.filter(name=wanted.owner).first() if wanted.owner else None
+    if wanted.owner and team is None:
+        raise BadInput(f"There is no team {wanted.owner}.", remedy="Name one, or none.", field="owner")
+    if refused := run_query(QuerySpec(sql, parse_only=True), CHILD).error:
+        raise BadInput(refused, remedy="Run it before it is saved.", field="sql")
+    values = {"sql": sql, "description": description, "team": team, "saved_by": actor.name}
+    with transaction.atomic():
+        before = SavedQuery.objects.select_for_update().filter(name=name).first()
+        made, _ = SavedQuery.objects.update_or_create(name=name, defaults=values)
+        was = _told(before) if before is not None else None
+        record(actor, "query.save", made.subject, reason=reason, before=was, after=_told(made))
+    return made
+
+
+def delete_saved(actor: Actor, name: str, reason: str) -> None:
+    """Raises ``Forbidden`` and :class:`NotThere`."""
+    require(actor, QUERY_SAVE, name)
+    found = saved_query(actor, name)
+    with transaction.atomic():
+        record(actor, "query.delete", found.subject, reason=checks.reason(reason, required=False), before=_told(found))
+        found.delete()
+
+
+def may_save(actor: Actor, name: str) -> bool:
+    """Whether ``actor`` may change the one of that name."""
+    return allows(actor, QUERY_SAVE, name)
+
+
+def _told(query: SavedQuery) -> dict[str, str]:
+    return {"description": query.description, "sql": query.sql, "owner": query.team.name if query.team else ""}
