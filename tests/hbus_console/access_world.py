@@ -32,6 +32,7 @@ from hbus_console.messages.models import LedgerMessage
 from hbus_console.operations.models import Operation
 from hbus_console.pipelines.audits.keeping import AskedAudit
 from hbus_console.pipelines.audits.keeping import keep_report as keep_audit
+from hbus_console.pipelines.models import LakeQuery, SavedQuery
 from hbus_console.quotas.models import QuotaPolicy
 from hbus_console.quotas.reports import LimiterReport, NodeReport, keep_report
 from hbus_console.quotas.services.draft import PolicyDraft
@@ -89,6 +90,8 @@ class World:
         values = {**vars(self), "prefix": "none"}
         if asker and ":prefix>" in route:
             values["prefix"] = _own_token(asker)
+        if ":query_id>" in route:
+            values["query_id"] = _own_query(asker) if asker and asker.grants.exists() else 0
         if "<str:name>" in route:
             values["name"] = self.topic
         path = route
@@ -123,6 +126,15 @@ def _own_token(user: User) -> str:
         ends = datetime.now(UTC) + timedelta(days=1)
         found = services.create_token(actor_of(user), "own", Role.VIEWER, grant.scope, ends).token.prefix
     return found or "none"
+
+
+def _own_query(user: User) -> int:
+    """Everybody has queries of their own, and sees no others."""
+    made, _ = LakeQuery.objects.get_or_create(
+        user_id=user.pk,
+        defaults={"actor": user.username, "sql": "SELECT 1", "state": "done", "most_rows": 1, "most_seconds": 1},
+    )
+    return made.pk
 
 
 def _build(topic: str, group: str, team: str, message_id: str) -> World:
@@ -168,6 +180,7 @@ def _build(topic: str, group: str, team: str, message_id: str) -> World:
     with transaction.atomic():
         entry: AuditEntry = record(SYSTEM, "topic.create", Subject("topic", topic), after={"owner": team})
     soon = to_rfc3339(now_ms + 86_400_000)
+    SavedQuery.objects.create(name=topic, sql="SELECT 1", saved_by="somebody")
     alerting = _alerting(topic, group, now_ms)
     operation = Operation.objects.create(
         kind="redrive",

@@ -28,8 +28,8 @@ EVERYBODY = (None, "", *(role.value for role in Role))
 WHO = (Role.VIEWER.value, Role.ADMIN.value) if os.environ.get("HBUS_TEST_DATABASE") else EVERYBODY
 #: Keywords that lead into a namespace.
 SCOPED = (":topic>", ":name>", ":message_id>", ":letter_id>", ":seq>", ":group>")
-SCOPED += (":operation_id>", ":rule_id>", ":alert_id>", ":silence_id>", ":job>", ":run_id>", ":audit_id>", ":query_id>")
-NUMBERS = ("letter_id", "seq", "rule_id", "alert_id", "silence_id", "operation_id", "run_id", "audit_id", "query_id")
+SCOPED += (":operation_id>", ":rule_id>", ":alert_id>", ":silence_id>", ":job>", ":run_id>", ":audit_id>")
+NUMBERS = ("letter_id", "seq", "rule_id", "alert_id", "silence_id", "operation_id", "run_id", "audit_id")
 #: ``name`` is an example's here.
 UNSCOPED = {"examples/<slug:name>/start/"}
 

@@ -17,6 +17,7 @@ from typing import BinaryIO
 import duckdb
 import msgspec
 
+from engine.core.prepared import prepared
 from engine.pipeline.lake.state import Kind
 from engine.pipeline.query.answering import NotRun, answer, check, said
 from engine.pipeline.query.hiding import Hide, hidden_copy
@@ -36,7 +37,7 @@ def serve(hide: Hide) -> None:
     source, out = sys.stdin.buffer, os.dup(1)
     # What a library might print is no part of the answer.
     os.dup2(2, 1)
-    spec = msgspec.json.decode(source.readline(), type=QuerySpec)
+    spec = msgspec.json.decode(source.readline(), type=prepared(QuerySpec))
     _bounded(spec, source)
     with open(out, "wb") as target:
         target.write(msgspec.json.encode(_answer(spec, hide)))

@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 
 from engine.core.clock import Clock, SystemClock
+from engine.core.prepared import prepared
 from engine.pipeline.query.spec import MOST_BYTES, QueryAnswer, QuerySpec
 
 #: How often it is asked whether the query is still wanted, seconds.
@@ -53,7 +54,7 @@ def run_query(
     if text is None:
         return QueryAnswer(error=f"It took longer than {spec.seconds} s and was ended. Ask for fewer days or topics.")
     try:
-        return msgspec.json.decode(text, type=QueryAnswer)
+        return msgspec.json.decode(text, type=prepared(QueryAnswer))
     except msgspec.DecodeError:
         return QueryAnswer(error="Its process ended without an answer: it took too much memory, or was ended.")
 

@@ -99,12 +99,15 @@ def chart_of(answer: QueryAnswer) -> ResultChart | None:
             )
         )
     every = -(-len(names) // _NAMES)
-    below = [
-        ChartText(round(_LEFT + room * (row + 0.5), 1), HEIGHT - 7, names[row][:_NAME])
-        for row in range(0, len(names), every)
-    ]
+    below = [_below(round(_LEFT + room * (row + 0.5), 1), names[row][:_NAME]) for row in range(0, len(names), every)]
     beside = [ChartText(_LEFT - 6, y(step), f"{step:,.10g}", "end") for step in steps]
     return ResultChart(drawn, below, beside, y(0))
+
+
+def _below(x: float, name: str) -> ChartText:
+    """Under the axis; one at the right edge ends there."""
+    reaches = 3.2 * len(name)
+    return ChartText(WIDTH, HEIGHT - 7, name, "end") if x + reaches > WIDTH else ChartText(x, HEIGHT - 7, name)
 
 
 def is_number(column: QueryColumn) -> bool:

@@ -80,7 +80,7 @@ def result_csv(request: HttpRequest, query_id: int) -> HttpResponseBase:
     who = actor(request)
     answer = answer_of(who, own_query(who, query_id))
     if answer is None:
-        raise NotThere(f"Query {query_id} has no result that you may see.", remedy="Run it again.")
+        raise Conflict(f"Query {query_id} has no result that you may see.", remedy="Run it again.")
     lines = [[column.name for column in answer.columns], *answer.rows]
     told = StreamingHttpResponse(map(csv_line, lines), content_type="text/csv; charset=utf-8")
     told["Content-Disposition"] = f'attachment; filename="query-{query_id}.csv"'

@@ -346,7 +346,7 @@ def test_a_result_that_is_not_to_be_seen_any_more_says_so(archived: Actor, clien
     page = client.get(f"/archive/query/?id={query.pk}").content.decode()
     assert "Not shown any more" in page
     assert "g7" not in page
-    assert client.get(f"/archive/query/{query.pk}/result.csv").status_code == 404
+    assert client.get(f"/archive/query/{query.pk}/result.csv").status_code == 409
 
 
 def test_marks_move_with_queries_and_with_what_is_saved(archived: Actor, tmp_path: Path) -> None:
