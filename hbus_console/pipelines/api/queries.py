@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -13,6 +14,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from engine.core.clock import SystemClock, to_rfc3339
+from engine.core.errors import NotThere
 from engine.pipeline.query.spec import USUAL_ROWS, USUAL_SECONDS, QueryColumn
 from hbus_console import checks
 from hbus_console.access.permissions import Actor
@@ -107,6 +109,15 @@ def _waited_for(actor: Actor, number: int, seconds: int) -> LakeQuery:
 
 
 class Queries(ApiView):
+    def shown_again(self, kept: Any) -> Any:
+        # A result that was kept for a key is shown as it may be seen by now.
+        if not isinstance(kept, Mapping) or not isinstance(kept.get("id"), int):
+            return kept
+        try:
+            return shape(own_query(self.actor, kept["id"]), self.actor)
+        except NotThere:
+            return {**kept, "result": None}
+
     @extend_schema(
         operation_id="queries_list",
         summary="One's own queries of the archive, the newest first",

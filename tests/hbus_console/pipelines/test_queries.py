@@ -365,3 +365,24 @@ def test_marks_move_with_queries_and_with_what_is_saved(archived: Actor, tmp_pat
 
 def test_the_page_knows_the_columns_that_there_are() -> None:
     assert {view: told[1] for view, told in COLUMNS.items()} == {kind.value: tuple(columns_of(kind)) for kind in Kind}
+
+
+def test_an_answer_that_is_kept_for_a_key_tells_what_may_be_seen_by_then(
+    archived: Actor, client: Client, tmp_path: Path
+) -> None:
+    client.force_login(User.objects.get(username="gov"))
+
+    def ask() -> dict[str, Any]:
+        body = {"sql": GUESTS, "topics": [TOPIC]}
+        answer = client.post(
+            "/api/v1/queries", body, content_type="application/json", headers={"Idempotency-Key": "once"}
+        )
+        told: dict[str, Any] = answer.json()
+        return told
+
+    number = ask()["id"]
+    work(LakeQuery.objects.get(pk=number), tmp_path)
+    again = ask()
+    assert (again["id"], again["state"], len(again["result"]["rows"])) == (number, "done", 40)
+    Topic.objects.filter(name=TOPIC).update(masked_fields=["guest"])
+    assert ask()["result"] is None
