@@ -23,7 +23,7 @@ from hbus_console.api.bodies import Body
 from hbus_console.api.views import ApiView
 from hbus_console.pipelines.models import LakeQuery
 from hbus_console.pipelines.queries.asking import WantedQuery, ask_query, cancel_query
-from hbus_console.pipelines.queries.reading import answer_of, own, own_query, told_state
+from hbus_console.pipelines.queries.reading import answer_of, error_of, own, own_query, told_state
 from hbus_console.ui.formats import epoch_ms
 
 #: How long an answer is waited for at most, and how often it is looked for, seconds.
@@ -58,7 +58,7 @@ class QueryResultOut(msgspec.Struct):
 
 class QueryOut(msgspec.Struct):
     """One query. ``state`` is ``waiting``, ``running``, ``done``, ``failed`` or ``cancelled``; ``result`` is null until
-    it is done, in lists, and where rights or masks of its topics changed since."""
+    it is done. Lists leave it out, and why it failed; so does one whose rights or masks changed since."""
 
     id: int
     at: str
@@ -70,13 +70,14 @@ class QueryOut(msgspec.Struct):
     reveal: bool
     rows: int | None
     took_ms: int | None
-    error: str
+    #: What DuckDB says may quote a value, so it is shown as a result is.
+    failure: str
     run: int | None
     result: QueryResultOut | None = None
 
 
 def shape(query: LakeQuery, actor: Actor | None = None) -> dict[str, Any]:
-    """With its result where ``actor`` is to be told it."""
+    """With its result, or why it failed, where ``actor`` is to be told it."""
     answer = answer_of(actor, query) if actor is not None else None
     result = QueryResultOut(list(answer.columns), [list(row) for row in answer.rows], answer.cut) if answer else None
     return plain(
@@ -91,7 +92,7 @@ def shape(query: LakeQuery, actor: Actor | None = None) -> dict[str, Any]:
             reveal=query.reveal,
             rows=query.rows,
             took_ms=query.took_ms,
-            error=query.error,
+            failure=error_of(actor, query) if actor is not None else "",
             run=query.run,
             result=result,
         )
@@ -165,6 +166,7 @@ class OneQuery(ApiView):
         operation_id="queries_cancel",
         summary="Cancel one of one's own queries",
         tags=["queries"],
+        request=None,
         responses=answers(QueryOut, 202),
     )
     def delete(self, request: Request, query_id: int) -> Response:

@@ -57,6 +57,14 @@ def answer_of(actor: Actor, query: LakeQuery) -> QueryAnswer | None:
     return unpacked(query.answer)
 
 
+def error_of(actor: Actor, query: LakeQuery) -> str:
+    """Why it failed. It may quote a value, and is told as a result is; what was refused before anything was read is
+    told in any case."""
+    if query.error and query.shown and not may_still_see(actor, query):
+        return "Why it failed is not shown any more: rights or masks of its topics changed since."
+    return str(query.error)
+
+
 def may_still_see(actor: Actor, query: LakeQuery) -> bool:
     """Whether what is shown of its topics is what was: neither rights nor masks changed since."""
     try:

@@ -21,7 +21,7 @@ from hbus_console.pipelines.feature import QUERY_RUN, QUERY_SAVE
 from hbus_console.pipelines.models import LakeQuery
 from hbus_console.pipelines.queries.asking import WantedQuery, ask_query, cancel_query
 from hbus_console.pipelines.queries.chart import chart_of, is_number
-from hbus_console.pipelines.queries.reading import answer_of, names_of, own, own_query, told_state
+from hbus_console.pipelines.queries.reading import answer_of, error_of, names_of, own, own_query, told_state
 from hbus_console.pipelines.queries.saving import WantedSaved, delete_saved, save_query, saved_queries, saved_query
 from hbus_console.pipelines.queries.views_of import COLUMNS
 from hbus_console.pipelines.the_lake import lake
@@ -131,6 +131,7 @@ def _page(
         "tone": _TONES.get(state, ""),
         "is_open": state in ("waiting", "running"),
         "answer": answer,
+        "error": error_of(who, asked) if asked else "",
         "heads": list(zip(answer.columns, numeric, strict=True)) if answer else [],
         "shown": [list(zip(row, numeric, strict=True)) for row in answer.rows[:MOST_SHOWN]] if answer else [],
         "chart": chart_of(answer) if answer else None,

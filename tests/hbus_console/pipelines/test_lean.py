@@ -14,11 +14,12 @@ from django.core.management import call_command
 call_command("migrate", "pipelines", verbosity=0)
 import hbus_console.urls, hbus_console.pipelines.live, hbus_console.pipelines.job_functions
 import hbus_console.operations.runner, hbus_console.replays.kind
+import hbus_console.pipelines.queries.working
 from engine.pipeline.replay.span import ReplaySpan
 from hbus_console.pipelines.replaying import messages_in, open_span, reach_of
 from hbus_console.wiring.lake import lake
 lake().version(), reach_of("t"), messages_in(ReplaySpan("t", 0, 1))
-print(sorted(name for name in sys.modules if name in ("pyarrow", "numpy", "pandas", "pyspark")))
+print(sorted(name for name in sys.modules if name in ("pyarrow", "numpy", "pandas", "pyspark", "duckdb")))
 """
 
 

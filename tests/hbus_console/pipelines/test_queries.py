@@ -386,3 +386,15 @@ def test_an_answer_that_is_kept_for_a_key_tells_what_may_be_seen_by_then(
     assert (again["id"], again["state"], len(again["result"]["rows"])) == (number, "done", 40)
     Topic.objects.filter(name=TOPIC).update(masked_fields=["guest"])
     assert ask()["result"] is None
+
+
+def test_why_it_failed_may_quote_a_value_and_is_told_as_a_result_is(
+    archived: Actor, client: Client, tmp_path: Path
+) -> None:
+    sql = "SELECT (data->>'$.guest')::int FROM messages WHERE data->>'$.guest' = 'g7'"
+    query = work(ask_query(archived, WantedQuery(sql, [TOPIC])), tmp_path)
+    assert "g7" in reading.error_of(archived, query)
+    Topic.objects.filter(name=TOPIC).update(masked_fields=["guest"])
+    assert "g7" not in reading.error_of(archived, query)
+    client.force_login(User.objects.get(username="gov"))
+    assert "g7" not in client.get(f"/api/v1/queries/{query.pk}").json()["failure"]
