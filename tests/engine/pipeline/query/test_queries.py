@@ -246,3 +246,19 @@ def test_answers_are_json(messages: Path) -> None:
     answer = ask("FROM messages", QueryFile(str(messages), Kind.MESSAGES))
     assert read_json(msgspec.json.encode(answer))["rows"][0][0] == "t"
     assert os.path.exists(messages)
+
+
+def test_it_is_closed_and_cannot_be_opened() -> None:
+    settings = {
+        "enable_external_access": False,
+        "lock_configuration": True,
+        "autoinstall_known_extensions": False,
+        "autoload_known_extensions": False,
+        "allow_community_extensions": False,
+        "python_enable_replacements": False,
+        "temp_directory": "",
+        "TimeZone": "UTC",
+    }
+    asked = ", ".join(f"current_setting('{name}')" for name in settings)
+    told = ask(f"SELECT {asked}")
+    assert list(told.rows[0]) == list(settings.values())
