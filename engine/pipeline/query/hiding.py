@@ -19,8 +19,8 @@ Hide = Callable[[HidingRules, str | None, bytes | None], str | None]
 EVERYTHING = HidingRules(("*",), "unknown", opaque=True)
 #: Rows at once.
 _BATCH = 8_192
-#: What tells values apart that are hidden, beside the payload itself.
-_TELLING = ("size", "data_base64", "original")
+#: What tells values apart that are hidden, beside the payload itself: also what a handler said of it, which may quote it.
+_TELLING = ("size", "data_base64", "original", "error")
 
 
 def hidden_copy(file: QueryFile, folder: Path, number: int, hide: Hide) -> Path:

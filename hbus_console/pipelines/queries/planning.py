@@ -9,7 +9,7 @@ import msgspec
 
 from engine.core.errors import BadInput, NotThere
 from engine.pipeline.lake.lake import Lake
-from engine.pipeline.lake.state import Kind, LakeFile, LakeState
+from engine.pipeline.lake.state import LakeFile, LakeState
 from engine.pipeline.query.spec import HidingRules, QueryFile
 from hbus_console.access.permissions import Actor, allows, require
 from hbus_console.messages.feature import PAYLOAD_READ, PAYLOAD_REVEAL
@@ -20,8 +20,6 @@ from hbus_console.ui.formats import epoch_ms
 
 #: Topics that one may name.
 MOST_NAMED = 1_000
-#: What is told of each kind is hidden where the topic masks: what became of a message is shown on pages as it is.
-_MASKED_KINDS = (Kind.MESSAGES, Kind.PUBLISHED)
 
 
 class ShownTopic(msgspec.Struct, frozen=True):
@@ -40,7 +38,7 @@ class ShownTopic(msgspec.Struct, frozen=True):
     def file(self, lake: Lake, file: LakeFile) -> QueryFile:
         """The file as it is to be read."""
         path = str(lake.root / file.path)
-        if file.kind not in _MASKED_KINDS or (self.hides is None and file.first_ms >= self.since_ms):
+        if self.hides is None and file.first_ms >= self.since_ms:
             return QueryFile(path, file.kind)
         return QueryFile(path, file.kind, self.hides or HidingRules(), self.since_ms)
 

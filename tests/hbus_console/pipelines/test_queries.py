@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings
 
+from engine.bus.facts import Fact
 from engine.core.errors import BadInput, Conflict, NotThere
 from engine.cron.work.call import Hopeless, RunCall, RunContext, Stopped
 from engine.cron.work.functions import find_function
@@ -34,6 +36,7 @@ from hbus_console.pipelines.queries.views_of import COLUMNS
 from hbus_console.pipelines.services import archive_topic
 from hbus_console.topics.models import Topic
 from tests.hbus_console.pipelines.conftest import TOPIC, MakeUser, publish
+from tests.hbus_console.pipelines.ledger import book
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"], transaction=True)
 
@@ -119,6 +122,17 @@ def test_what_pages_mask_sql_does_not_see(masked: Actor, viewer: Actor, tmp_path
     assert rows(masked, tmp_path, GUESTS, topics=[TOPIC]) == [["masked · personal"]]
     # And the other, which masks nothing, as it lies there.
     assert len(rows(viewer, tmp_path, GUESTS, topics=[OTHER])) == 7
+
+
+def test_what_a_handler_said_of_what_is_masked_sql_does_not_see(masked: Actor, viewer: Actor, tmp_path: Path) -> None:
+    quoted, now_ms = 'no room for "Ada"', round(time.time() * 1000)
+    for topic in (TOPIC, OTHER):
+        book(Fact("retried", now_ms, topic, "billing", "m1", source="/t", attempt=1, error=quoted))
+    run_archive(wanted_topics([]), in_this_process)
+    said = "SELECT DISTINCT error FROM deliveries WHERE kind = 'retried'"
+    assert rows(viewer, tmp_path, said, topics=[TOPIC]) == [[None]]
+    assert rows(viewer, tmp_path, said, topics=[OTHER]) == [[quoted]]
+    assert rows(masked, tmp_path, said, topics=[TOPIC], reveal=True, reason=WHY) == [[quoted]]
 
 
 def test_a_reveal_takes_the_right_a_reason_and_named_topics_and_is_audited(
