@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from examples.hotel import figures
 from hbus_console.state import ROOT
 from tests.installation import RunningInstallation
 
@@ -72,6 +73,7 @@ def test_it_runs_to_its_end_twice_and_leaves_nothing_running(nothing_runs: Runni
     # Invoices and closes too.
     assert proof["published"] == proof["archived"] > report["events"]
     assert proof["dead"] == 1
+    assert report["figures"] == dict.fromkeys(figures.READS, True)
     verified = nothing_runs.manage("hotel_verify", "--limit", "60", "--json", timeout_s=60)
     assert verified.returncode == 0, verified.stdout + verified.stderr
     slots = json.loads(verified.stdout)["slots"]

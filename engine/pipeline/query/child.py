@@ -8,6 +8,7 @@ from __future__ import annotations
 import faulthandler
 import os
 import resource
+import shutil
 import sys
 import threading
 from contextlib import suppress
@@ -22,7 +23,7 @@ from engine.pipeline.lake.state import Kind
 from engine.pipeline.query.answering import NotRun, answer, check, said
 from engine.pipeline.query.hiding import Hide, hidden_copy
 from engine.pipeline.query.sealed import sealed
-from engine.pipeline.query.spec import QueryAnswer, QuerySpec
+from engine.pipeline.query.spec import FOLDER, QueryAnswer, QuerySpec
 
 #: Of its address space: what DuckDB may take, pyarrow and the libraries of both; of one copy, and of all, bytes.
 _MOST_MEMORY, _MOST_COPY, _MOST_COPIES = 4 << 30, 1 << 30, 2 << 30
@@ -59,6 +60,9 @@ def _bounded(spec: QuerySpec, source: BinaryIO) -> None:
 def _end_with(source: BinaryIO) -> None:
     with suppress(OSError, ValueError):
         source.read()
+    # Whoever would have removed its folder is gone. Begun in any other, nothing is removed.
+    if (folder := Path.cwd()).name.startswith(FOLDER):
+        shutil.rmtree(folder, ignore_errors=True)
     os._exit(1)
 
 

@@ -19,7 +19,7 @@ Hide = Callable[[HidingRules, str | None, bytes | None], str | None]
 EVERYTHING = HidingRules(("*",), "unknown", opaque=True)
 #: Rows at once.
 _BATCH = 8_192
-#: What tells values apart that are hidden, beside the payload itself: also what a handler said of it, which may quote it.
+#: What tells values apart that are hidden, beside the payload itself. What a handler said of one may quote it.
 _TELLING = ("size", "data_base64", "original", "error")
 
 

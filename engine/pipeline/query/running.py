@@ -16,7 +16,7 @@ import msgspec
 
 from engine.core.clock import Clock, SystemClock
 from engine.core.prepared import prepared
-from engine.pipeline.query.spec import MOST_BYTES, QueryAnswer, QuerySpec
+from engine.pipeline.query.spec import FOLDER, MOST_BYTES, QueryAnswer, QuerySpec
 
 #: How often it is asked whether the query is still wanted, seconds.
 _ASKED_EVERY_S = 0.1
@@ -31,7 +31,7 @@ def run_query(
     """What ``python -m module`` answers, which is to call :func:`~engine.pipeline.query.child.serve`. ``go_on`` is
     called again and again, and what it raises ends the query."""
     time = clock or SystemClock()
-    with tempfile.TemporaryDirectory(prefix="hbus-query-") as folder:
+    with tempfile.TemporaryDirectory(prefix=FOLDER) as folder:
         child = subprocess.Popen(
             [sys.executable, "-P", "-m", module],
             stdin=subprocess.PIPE,

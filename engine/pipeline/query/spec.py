@@ -15,6 +15,8 @@ USUAL_ROWS, MOST_ROWS = 1_000, 10_000
 USUAL_SECONDS, MOST_SECONDS = 10, 60
 #: Of the texts of all its cells together, bytes, and of the text of one, characters.
 MOST_BYTES, MOST_CELL = 4_000_000, 4_000
+#: How the name of the folder begins that a query has for itself.
+FOLDER = "hbus-query-"
 #: Characters of a statement, and columns of an answer.
 MOST_SQL, MOST_COLUMNS = 20_000, 200
 

@@ -18,7 +18,7 @@ from django.utils import timezone
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from examples.hotel import demo, feeds, night, proving, searching
+from examples.hotel import demo, feeds, figures, night, proving, searching
 from examples.hotel.installation import console_url, installation
 from examples.hotel.management.commands import hotel_search
 from examples.hotel.seed import seed
@@ -61,6 +61,7 @@ class Command(BaseCommand):
                 say("Teams, topics, subscriptions and jobs are made.")
             say(f"{len(feed.bookings):,} bookings from {feed.source}")
             passed, searched, proof = None, None, None
+            drawn: list[figures.Figure] = []
             archived = proving.begin(actor)
             speed = 0 if options["fast"] else options["speed"]
             with _bars(quiet=options["json"]) as bars:
@@ -74,6 +75,7 @@ class Command(BaseCommand):
                 searched = searching.play(feed, SEARCH_S, stop)
             if archived and not stop.is_set():
                 proof = proving.prove(actor, archived, stop)
+                drawn = figures.draw(actor, feed, archived)
             store.close()
         holds = (
             outcome.holds
@@ -81,12 +83,14 @@ class Command(BaseCommand):
             and passed.holds
             and (searched is None or (searched.holds and searched.served))
             and (proof is None or proof.holds)
+            and all(figure.equal for figure in drawn)
         )
         if options["json"]:
             answer = {**msgspec.structs.asdict(outcome), "equal": outcome.comparison.equal, "holds": holds}
             answer["searches"] = searched and {**msgspec.structs.asdict(searched), "holds": searched.holds}
             answer["night"] = passed and {**msgspec.structs.asdict(passed), "holds": passed.holds}
             answer["proof"] = proof and {**msgspec.structs.asdict(proof), "holds": proof.holds}
+            answer["figures"] = {figure.name: figure.equal for figure in drawn}
             self.stdout.write(msgspec.json.encode(answer).decode())
         else:
             self._tell(outcome)
@@ -97,6 +101,7 @@ class Command(BaseCommand):
                 hotel_search.tell(searched, self.stdout.write)
             if proof is not None:
                 self._tell_proof(proof)
+                self._tell_figures(drawn)
         if stop.is_set():
             sys.exit(130)
         if not holds:
@@ -135,6 +140,15 @@ class Command(BaseCommand):
         )
         say("The audit is clean." if proof.holds else f"The audit is NOT clean: {proof.verdict}.")
         say(f"  Look at it: {console_url()}/audits/{proof.audit}/")
+
+    def _tell_figures(self, drawn: list[figures.Figure]) -> None:
+        say = self.stdout.write
+        for figure in drawn:
+            if figure.equal:
+                say(f"Equal: {figure.name}, {len(figure.rows)} lines from the archive, as the bookings say.")
+            else:
+                say(f"NOT equal: {figure.name}. {figure.error}")
+            say(f"  Look at it: {console_url()}/archive/query/?saved={figure.name}")
 
     def _tell(self, outcome: demo.Outcome) -> None:
         say, comparison = self.stdout.write, outcome.comparison

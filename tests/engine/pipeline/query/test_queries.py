@@ -21,7 +21,8 @@ from engine.pipeline.lake.schema import DELIVERIES, PUBLISHED, SCHEMA
 from engine.pipeline.lake.state import Kind
 from engine.pipeline.query import answering
 from engine.pipeline.query.running import run_query
-from engine.pipeline.query.spec import HidingRules, QueryAnswer, QueryFile, QuerySpec
+from engine.pipeline.query.spec import FOLDER, HidingRules, QueryAnswer, QueryFile, QuerySpec
+from hbus_console.state import ROOT
 
 CHILD = "tests.engine.pipeline.query.child"
 AT = datetime(2026, 11, 28, 12, tzinfo=UTC)
@@ -201,13 +202,21 @@ def test_one_that_takes_too_much_memory_says_so() -> None:
     assert "memory" in ask("SELECT list(range(1_000_000_000))").error
 
 
-def test_the_child_ends_with_whoever_began_it() -> None:
+@pytest.mark.parametrize(("name", "stays"), [(f"{FOLDER}abc", False), ("anybody's", True)])
+def test_the_child_ends_with_whoever_began_it_and_leaves_nothing(tmp_path: Path, name: str, stays: bool) -> None:
+    folder = tmp_path / name
+    folder.mkdir()
+    (folder / "0.parquet").write_bytes(b"a copy")
     spec = QuerySpec("SELECT max(i * j) FROM range(10_000_000) a(i), range(10_000_000) b(j)", seconds=60)
-    child = subprocess.Popen([sys.executable, "-m", CHILD], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    child = subprocess.Popen(
+        [sys.executable, "-m", CHILD], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
     assert child.stdin is not None
     child.stdin.write(msgspec.json.encode(spec) + b"\n")
     child.stdin.close()
     assert child.wait(timeout=30) == 1
+    assert folder.exists() is stays
 
 
 def test_what_is_hidden_is_not_there_for_sql(messages: Path) -> None:
