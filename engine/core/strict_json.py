@@ -41,6 +41,20 @@ def read_json(text: bytes) -> Any:
         raise NotJson(words_of(error)) from error
 
 
+def repeats_a_name(text: bytes) -> bool:
+    """Whether an object of it, JSON that :func:`read_json` takes, has two members of one name: of these one alone is
+    seen by whoever reads it, and which depends on the reader."""
+    found = False
+
+    def of_one(members: list[tuple[str, Any]]) -> None:
+        nonlocal found
+        found = found or len({name for name, _ in members}) < len(members)
+
+    # Numbers are nobody's business here, however long they are.
+    json.loads(text, object_pairs_hook=of_one, parse_int=str, parse_float=str)
+    return found
+
+
 def read_typed(text: str) -> Any:
     """Likewise for what a person typed: says in which line and column it is no JSON."""
     try:

@@ -190,7 +190,9 @@ class LakeQuery(models.Model):
     #: How many rows were answered.
     rows = models.PositiveIntegerField(null=True)
     error = models.TextField(blank=True)
-    #: What was shown of its topics, as a digest: see :mod:`~hbus_console.pipelines.queries.planning`.
+    #: What was to be shown of its topics when it was asked, and
+    planned = models.CharField(max_length=64, blank=True)
+    #: what was shown of its topics, as a digest: see :mod:`~hbus_console.pipelines.queries.planning`.
     shown = models.CharField(max_length=64, blank=True)
     #: Packed; ``None``: there is none so far.
     answer = models.BinaryField(null=True)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from engine.cron.slots.job import Overlap
 from hbus_console.access.permissions import SYSTEM
 from hbus_console.jobs.models import Job
 from hbus_console.jobs.services.draft import JobDraft
@@ -19,6 +20,7 @@ class StandingJob:
     schedule: str
     does: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    overlap: str = Overlap.RUN.value
 
 
 #: By their names. The audit looks over eight days each night: what comes late is looked at again on each of them.
@@ -26,7 +28,10 @@ STANDING_JOBS = {
     JOB: StandingJob("* * * * *", "Puts what the archived topics hold into the lake."),
     ROLLUP_JOB: StandingJob("*/5 * * * *", "Makes series of what came into the lake."),
     AUDIT_JOB: StandingJob("20 3 * * *", "Audits what the archive has of every topic.", {"days": 8}),
-    QUERY_JOB: StandingJob("@never", "Runs the queries of the archive that somebody asks for.", {"query": 0}),
+    # One after the other: whoever asks takes one of the workers' places at most from all other jobs.
+    QUERY_JOB: StandingJob(
+        "@never", "Runs the queries of the archive that somebody asks for.", {"query": 0}, Overlap.QUEUE.value
+    ),
 }
 
 
@@ -45,6 +50,7 @@ def have_jobs(owner: str, why: str, wanted: Iterable[str] = STANDING_JOBS) -> li
             timeout_s=0,
             parameters=dict(job.parameters),
             description=job.does,
+            overlap=job.overlap,
         )
         # It serves every archived topic, whoever had the first one archived and whatever that person may do.
         create_job(SYSTEM, draft, why)

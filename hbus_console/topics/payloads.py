@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.bus.errors import MalformedEnvelope
 from engine.bus.message import Message
-from engine.core.strict_json import NotJson, read_json
+from engine.core.strict_json import NotJson, read_json, repeats_a_name
 from hbus_console.topics.field_paths import FieldPath
 from hbus_console.topics.masking import hides, is_masked, mask, masked
 
@@ -100,7 +100,8 @@ def shown_body(body: bytes, rules: MaskingRules, revealed: Sequence[str] = (), *
         return Payload(form, value, size)
     if everything:
         return Payload("json", value, size)
-    if rules.opaque(value):
+    # Of two members of one name the one that no reader here sees may hold what is masked.
+    if rules.opaque(value) or (rules.hide_something and repeats_a_name(body)):
         return Payload("json", masked(rules.classification), None, ("*",))
     hidden = [name for name in rules.masked_fields if name not in revealed]
     cleaned = mask(value, hidden, rules.classification)

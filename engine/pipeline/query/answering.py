@@ -20,6 +20,10 @@ _EXACT = 2**53
 #: What DuckDB says of files: where they lie is nobody's business.
 _PATH = re.compile(r"""(["']?)/[^\s"']+\.parquet\1""")
 _LONGEST_ERROR = 1_000
+#: Of the name of a type, which may be as long as a statement makes it.
+_LONGEST_TYPE = 200
+#: What waits without doing anything, or tells how DuckDB is set: nobody's query needs it.
+_REFUSED = re.compile(r"\b(sleep_ms|duckdb_settings|current_setting|pg_settings|duckdb_secrets)\b", re.IGNORECASE)
 
 
 class NotRun(Exception):
@@ -34,13 +38,17 @@ def check(sql: str) -> None:
         raise NotRun(said(error)) from error
     if len(found) != 1 or found[0].type is not duckdb.StatementType.SELECT:
         raise NotRun("Only one statement is run, and only one that reads: SELECT, WITH, VALUES, DESCRIBE or SHOW.")
+    if refused := _REFUSED.search(sql):
+        raise NotRun(f"{refused[0]} is not to be had here. Leave it out, also in texts and names.")
 
 
 def answer(opened: duckdb.DuckDBPyConnection, spec: QuerySpec) -> QueryAnswer:
     """Raises ``duckdb.Error``, and :class:`NotRun`."""
     check(spec.sql)
     found = opened.execute(spec.sql)
-    columns = [QueryColumn(str(name), str(type_)) for name, type_, *_ in found.description or ()]
+    columns = [
+        QueryColumn(str(name), shortened(str(type_), _LONGEST_TYPE)) for name, type_, *_ in found.description or ()
+    ]
     if len(columns) > MOST_COLUMNS:
         raise NotRun(f"It has {len(columns):,} columns, and {MOST_COLUMNS} are answered at most.")
     rows: list[list[Any]] = []

@@ -23,15 +23,14 @@ _BATCH = 8_192
 _TELLING = ("size", "data_base64", "original", "error")
 
 
-def hidden_copy(file: QueryFile, folder: Path, number: int, hide: Hide) -> Path:
-    """The file with what is hidden by its rules replaced, under another name in ``folder``."""
-    made = folder / f"{number}.parquet"
+def hidden_copy(file: QueryFile, made: Path, hide: Hide) -> int:
+    """The file with what is hidden by its rules replaced, at ``made``; how many bytes it has."""
     schema = SCHEMAS[file.kind]
     with pq.ParquetFile(file.path) as source, pq.ParquetWriter(made, schema, compression="lz4") as target:
         for batch in source.iter_batches(_BATCH):
             table = pa.Table.from_batches([batch]).select(schema.names).cast(schema)
             target.write_table(_hidden(table, file, hide))
-    return made
+    return made.stat().st_size
 
 
 def _hidden(table: pa.Table, file: QueryFile, hide: Hide) -> pa.Table:

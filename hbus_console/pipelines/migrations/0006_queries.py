@@ -36,6 +36,7 @@ class Migration(migrations.Migration):
                 ('took_ms', models.PositiveIntegerField(null=True)),
                 ('rows', models.PositiveIntegerField(null=True)),
                 ('error', models.TextField(blank=True)),
+                ('planned', models.CharField(blank=True, max_length=64)),
                 ('shown', models.CharField(blank=True, max_length=64)),
                 ('answer', models.BinaryField(null=True)),
             ],

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hmac
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
+from typing import Any
 
 from django.conf import settings
 from django.db import transaction
@@ -19,12 +20,12 @@ from engine.pipeline.query.spec import MOST_ROWS, MOST_SECONDS, MOST_SQL, USUAL_
 from hbus_console import checks
 from hbus_console.access.permissions import SOMEWHERE, SYSTEM, Actor, require
 from hbus_console.audit import chain
-from hbus_console.audit.services import record
+from hbus_console.audit.services import ToldChange, record, record_all
 from hbus_console.jobs.services.triggering import Trigger, cancel_run, trigger
 from hbus_console.messages.feature import PAYLOAD_REVEAL
 from hbus_console.pipelines.feature import QUERY_JOB, QUERY_RUN
 from hbus_console.pipelines.models import ArchivedTopic, LakeQuery
-from hbus_console.pipelines.queries.planning import ShownTopic, shown_topics
+from hbus_console.pipelines.queries.planning import ShownTopic, digest_of, shown_topics
 from hbus_console.pipelines.queries.reading import own, own_query, told_state
 from hbus_console.pipelines.standing_jobs import have_jobs
 from hbus_console.pipelines.the_lake import lake
@@ -34,6 +35,8 @@ from hbus_console.topics.payloads import MaskingRules
 
 #: Queries of one person that wait or run.
 MOST_OPEN = 3
+#: Topics of one query of each of which the audit log has an entry.
+MOST_AUDITED = 20
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
 
@@ -82,6 +85,7 @@ def ask_query(actor: Actor, wanted: WantedQuery) -> LakeQuery:
             from_day=from_day,
             to_day=to_day,
             reveal=wanted.reveal,
+            planned=digest_of(topics),
             most_rows=rows,
             most_seconds=seconds,
         )
@@ -106,21 +110,24 @@ def forget_old_queries() -> None:
     LakeQuery.objects.filter(at__lt=timezone.now() - timedelta(days=settings.HBUS_QUERY_DAYS)).delete()
 
 
-def subject_of(query: LakeQuery) -> Subject:
-    """What the audit log has of it: its topic where it reads one alone."""
-    return topic_subject(query.topics[0]) if len(query.topics) == 1 else Subject("job", QUERY_JOB)
+def told_of(query: LakeQuery, after: Mapping[str, Any]) -> list[ToldChange]:
+    """As the audit log has it: of each of its topics, so that who governs one finds it there, and nothing of the
+    others; of many topics, of the job."""
+    if len(query.topics) > MOST_AUDITED:
+        return [ToldChange.of(Subject("job", QUERY_JOB), None, {**after, "topics": query.topics})]
+    return [ToldChange.of(topic_subject(name), None, after) for name in query.topics]
 
 
 def mark_of(query: LakeQuery) -> str:
     """What proves later what was asked, and tells nobody: a guess at a masked value may stand in it, so the hash is
-    keyed."""
+    keyed, and no two queries have the same one, whatever they ask."""
     key = chain.key_for(settings.AUDIT_KEY, "a query of the archive")
-    return hmac.digest(key.encode(), query.sql.encode(), "sha256").hex()
+    return hmac.digest(key.encode(), f"{query.pk}:{query.sql}".encode(), "sha256").hex()
 
 
 def _record(actor: Actor, query: LakeQuery, topics: Sequence[ShownTopic], reason: str) -> None:
-    after = {"query": query.pk, "topics": query.topics, "reveal": query.reveal, "sql_mark": mark_of(query)}
-    record(actor, "archive.query", subject_of(query), reason=reason, after=after)
+    after = {"query": query.pk, "reveal": query.reveal, "sql_mark": mark_of(query)}
+    record_all(actor, "archive.query", told_of(query, after), reason=reason)
     known = Topic.objects.in_bulk([topic.name for topic in topics if topic.revealed], field_name="name")
     for topic in topics:
         if topic.revealed:

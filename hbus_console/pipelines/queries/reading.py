@@ -23,10 +23,13 @@ from hbus_console.pipelines.the_lake import lake
 
 
 def own(actor: Actor) -> QuerySet[LakeQuery]:
-    """Those that ``actor`` asked, the newest first, their results left out; with a token those of its maker."""
+    """Those that ``actor`` asked, the newest first, their results left out; with a token those that were asked with it,
+    for its maker may do more."""
     require(actor, QUERY_RUN, SOMEWHERE)
     since = timezone.now() - timedelta(days=settings.HBUS_QUERY_DAYS)
     found = LakeQuery.objects.filter(at__gte=since).defer("answer")
+    if actor.token_id is not None:
+        found = found.filter(token_id=actor.token_id)
     if actor.user_id is not None:
         return found.filter(user_id=actor.user_id)
     return found.filter(user_id=None, actor=actor.name, actor_kind=actor.kind)

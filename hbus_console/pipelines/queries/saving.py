@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from threading import Lock
 
 from django.db import transaction
 from django.db.models import QuerySet
 
-from engine.core.errors import BadInput, NotThere
+from engine.core.errors import BadInput, Conflict, NotThere
 from engine.pipeline.query.running import run_query
 from engine.pipeline.query.spec import MOST_SQL, QuerySpec
 from hbus_console import checks
@@ -19,6 +20,9 @@ from hbus_console.pipelines.feature import QUERY_SAVE
 from hbus_console.pipelines.models import SavedQuery
 from hbus_console.pipelines.queries.working import CHILD
 from hbus_console.teams.models import Team
+
+#: Each takes a process: one at a time.
+_parsing = Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +60,7 @@ def save_query(actor: Actor, name: str, wanted: WantedSaved) -> SavedQuery:
     team = Team.objects.filter(name=wanted.owner).first() if wanted.owner else None
     if wanted.owner and team is None:
         raise BadInput(f"There is no team {wanted.owner}.", remedy="Name one, or none.", field="owner")
-    if refused := run_query(QuerySpec(sql, parse_only=True), CHILD).error:
+    if refused := _why_not(sql):
         raise BadInput(refused, remedy="Run it before it is saved.", field="sql")
     values = {"sql": sql, "description": description, "team": team, "saved_by": actor.name}
     with transaction.atomic():
@@ -65,6 +69,15 @@ def save_query(actor: Actor, name: str, wanted: WantedSaved) -> SavedQuery:
         was = _told(before) if before is not None else None
         record(actor, "query.save", made.subject, reason=reason, before=was, after=_told(made))
     return made
+
+
+def _why_not(sql: str) -> str:
+    if not _parsing.acquire(blocking=False):
+        raise Conflict("Somebody saves a query at this moment.", remedy="Try again.")
+    try:
+        return run_query(QuerySpec(sql, parse_only=True), CHILD).error
+    finally:
+        _parsing.release()
 
 
 def delete_saved(actor: Actor, name: str, reason: str) -> None:

@@ -11,10 +11,10 @@ from engine.cron.work.call import Hopeless, RunContext, Stopped
 from engine.pipeline.query.running import run_query
 from engine.pipeline.query.spec import QueryAnswer, QuerySpec
 from hbus_console.access.permissions import SYSTEM
-from hbus_console.audit.services import record
+from hbus_console.audit.services import record_all
 from hbus_console.operations.starters import acting
 from hbus_console.pipelines.models import LakeQuery
-from hbus_console.pipelines.queries.asking import mark_of, subject_of
+from hbus_console.pipelines.queries.asking import mark_of, told_of
 from hbus_console.pipelines.queries.planning import digest_of, files_of, shown_topics
 from hbus_console.pipelines.queries.reading import packed
 from hbus_console.pipelines.the_lake import lake
@@ -53,6 +53,9 @@ def _answer(context: RunContext, query: LakeQuery) -> tuple[str, QueryAnswer]:
         topics = shown_topics(actor, state, query.topics, reveal=query.reveal)
     except HbusError as refused:
         return "", QueryAnswer(error=f"{refused.what} {refused.remedy}".strip())
+    if query.reveal and digest_of(topics) != query.planned:
+        # The audit log has what was to be revealed then.
+        return "", QueryAnswer(error="What its topics mask, or your rights, changed since it was asked. Ask again.")
     files = files_of(lake(), state, topics, query.from_day, query.to_day)
     spec = QuerySpec(query.sql, files, query.most_rows, query.most_seconds)
     return digest_of(topics), run_query(spec, CHILD, context.raise_if_stopped)
@@ -65,9 +68,8 @@ def _keep(query: LakeQuery, state: _State, took_ms: int, **values: object) -> No
             "query": query.pk,
             "asked_by": query.actor,
             "state": state.value,
-            "topics": query.topics,
             "rows": values.get("rows"),
             "took_ms": took_ms,
             "sql_mark": mark_of(query),
         }
-        record(SYSTEM, "archive.answer", subject_of(query), after=after)
+        record_all(SYSTEM, "archive.answer", told_of(query, after))

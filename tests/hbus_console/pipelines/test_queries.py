@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.test import Client
 from django.utils import timezone
+from msgspec import Raw
 from pytest_django import Settings
 
+from engine.bus import Message
 from engine.bus.facts import Fact
+from engine.bus.message import encode
+from engine.bus.transport import Outgoing
 from engine.core.errors import BadInput, Conflict, NotThere
 from engine.cron.work.call import Hopeless, RunCall, RunContext, Stopped
 from engine.cron.work.functions import find_function
@@ -35,6 +40,7 @@ from hbus_console.pipelines.queries.saving import WantedSaved
 from hbus_console.pipelines.queries.views_of import COLUMNS
 from hbus_console.pipelines.services import archive_topic
 from hbus_console.topics.models import Topic
+from hbus_console.wiring import bus
 from tests.hbus_console.pipelines.conftest import TOPIC, MakeUser, publish
 from tests.hbus_console.pipelines.ledger import book
 
@@ -124,6 +130,30 @@ def test_what_pages_mask_sql_does_not_see(masked: Actor, viewer: Actor, tmp_path
     assert len(rows(viewer, tmp_path, GUESTS, topics=[OTHER])) == 7
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'{"guest": {"name": "Zed RealName"}, "guest": {"room": 4}}',
+        b'{"guest": "Zed RealName", "\\u0067uest": "Zed"}',
+        b'{"n": 1, "rooms": [{"guest": "Zed RealName", "guest": null}]}',
+    ],
+)
+def test_of_members_of_one_name_none_is_seen_where_something_is_masked(
+    masked: Actor, viewer: Actor, client: Client, tmp_path: Path, data: bytes
+) -> None:
+    """Found by a stranger: the one that counts had nothing to mask, and so the text stood as it was stored."""
+    body = encode(Message(id="twice", source="/t", type="t", partitionkey="k", data=Raw(data)))
+    bus.transport().publish(TOPIC, [Outgoing("twice", body)])
+    run_archive(wanted_topics([]), in_this_process)
+    told = rows(viewer, tmp_path, "SELECT data->>'$' FROM messages WHERE id = 'twice'", topics=[TOPIC])
+    assert told == [["masked · personal"]]
+    client.force_login(User.objects.get(username="vera"))
+    log = client.get(f"/api/v1/topics/{TOPIC}/log?limit=100").json()
+    (entry,) = [each for each in log["results"] if "twice" in str(each)]
+    assert "Zed" not in str(entry)
+    assert "'size': None" in str(entry)
+
+
 def test_what_a_handler_said_of_what_is_masked_sql_does_not_see(masked: Actor, viewer: Actor, tmp_path: Path) -> None:
     quoted, now_ms = 'no room for "Ada"', round(time.time() * 1000)
     for topic in (TOPIC, OTHER):
@@ -184,6 +214,41 @@ def test_it_is_run_with_what_its_asker_may_do_then(archived: Actor, viewer: Acto
     User.objects.filter(username="gov").update(is_active=False)
     assert work(other, tmp_path).state == "failed"
     assert "no account" in other.error
+
+
+def test_a_reveal_that_nobody_recorded_shows_nothing(archived: Actor, tmp_path: Path) -> None:
+    """Found by a stranger: a field that is masked while the query waits was revealed without a word in the log."""
+    query = ask_query(archived, WantedQuery(GUESTS, [TOPIC], reveal=True, reason=WHY))
+    Topic.objects.filter(name=TOPIC).update(masked_fields=["guest"], classification="personal")
+    assert work(query, tmp_path).state == "failed"
+    assert "Ask again" in query.error
+    assert not AuditEntry.objects.filter(action="payload.reveal").exists()
+
+
+def test_a_token_reads_what_was_asked_with_it(archived: Actor, make_user: MakeUser) -> None:
+    person = actor_of(make_user("governor", "*", "mix"))
+    narrow, wide = (replace(person, token_id=number) for number in (1, 2))
+    query = ask_query(wide, WantedQuery(GUESTS, [TOPIC]))
+    assert reading.own_query(wide, query.pk) == reading.own_query(person, query.pk) == query
+    assert not reading.own(narrow).exists()
+
+
+def test_one_query_runs_at_a_time_so_that_other_jobs_have_room(archived: Actor) -> None:
+    job = Job.objects.get(name=QUERY_JOB)
+    assert (job.overlap, job.manual_runs) == ("queue", "bound")
+
+
+def test_who_governs_a_topic_finds_each_query_of_it_and_of_no_other(archived: Actor, tmp_path: Path) -> None:
+    work(ask_query(archived, WantedQuery("SELECT 1", [TOPIC, OTHER])), tmp_path)
+    for action in ("archive.query", "archive.answer"):
+        entries = {each.target: each for each in AuditEntry.objects.filter(action=action)}
+        assert set(entries) == {TOPIC, OTHER}
+        assert OTHER not in str(entries[TOPIC].after)
+
+
+def test_no_mark_tells_that_two_queries_ask_the_same(archived: Actor) -> None:
+    first, second = (ask_query(archived, WantedQuery("SELECT 1")) for _ in range(2))
+    assert asking.mark_of(first) != asking.mark_of(second)
 
 
 def test_it_is_audited_without_what_it_asks(archived: Actor, tmp_path: Path) -> None:

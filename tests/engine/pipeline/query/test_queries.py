@@ -21,6 +21,7 @@ from engine.pipeline.lake.schema import DELIVERIES, PUBLISHED, SCHEMA
 from engine.pipeline.lake.state import Kind
 from engine.pipeline.query import answering
 from engine.pipeline.query.running import run_query
+from engine.pipeline.query.sealed import sealed
 from engine.pipeline.query.spec import FOLDER, HidingRules, QueryAnswer, QueryFile, QuerySpec
 from hbus_console.state import ROOT
 
@@ -269,5 +270,38 @@ def test_it_is_closed_and_cannot_be_opened() -> None:
         "TimeZone": "UTC",
     }
     asked = ", ".join(f"current_setting('{name}')" for name in settings)
-    told = ask(f"SELECT {asked}")
-    assert list(told.rows[0]) == list(settings.values())
+    told = sealed({}).execute(f"SELECT {asked}").fetchone()
+    assert list(told or ()) == list(settings.values())
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT sleep_ms(60000)",
+        'SELECT "SLEEP_MS"(1)',
+        "FROM duckdb_settings()",
+        "SELECT current_setting('allowed_paths')",
+    ],
+)
+def test_nothing_waits_for_nothing_or_tells_how_it_is_set(sql: str) -> None:
+    assert ask(sql).error.endswith("is not to be had here. Leave it out, also in texts and names.")
+
+
+def test_no_view_tells_where_files_lie(messages: Path) -> None:
+    for sql in ("FROM duckdb_views()", "FROM information_schema.views", "DESCRIBE messages", "SHOW ALL TABLES"):
+        told = str(ask(sql, QueryFile(str(messages), Kind.MESSAGES)))
+        assert "0.parquet" in told or "DESCRIBE" in sql or "SHOW" in sql
+        assert str(messages.parent) not in told
+
+
+def test_a_text_that_no_memory_holds_is_refused_whatever_duckdb_reckons() -> None:
+    answer = ask("SELECT length(x) FROM (SELECT repeat('a', 1_900_000_000) AS x FROM range(3)) t", seconds=30)
+    assert "memory" in answer.error
+
+
+def test_names_of_types_are_bounded() -> None:
+    sql = "SELECT 1 AS x"
+    for _ in range(6):
+        sql = f"SELECT {{'{'a' * 1_000}': x, 'b': x}} AS x FROM ({sql})"
+    (column,) = ask(sql).columns
+    assert len(column.type) <= 201
