@@ -48,13 +48,13 @@ def query(request: HttpRequest) -> HttpResponse:
 @console_view(QUERY_RUN, resource=SOMEWHERE)
 def run(request: HttpRequest) -> HttpResponse:
     form = request.POST
-    given = {name: form.get(name, "") for name in ("sql", "topics", "from", "to", "reason")}
+    given = {name: form.get(name, "") for name in ("sql", "topics", "from_day", "to_day", "reason")}
     given["reveal"] = "on" if form.get("reveal") else ""
     wanted = WantedQuery(
         given["sql"],
         given["topics"].replace(",", " ").split(),
-        given["from"],
-        given["to"],
+        given["from_day"],
+        given["to_day"],
         bool(given["reveal"]),
         given["reason"],
         forms.whole(form, "rows") if form.get("rows") else USUAL_ROWS,
@@ -109,7 +109,7 @@ def _given(who: Actor, asked: LakeQuery | None, saved: str) -> Mapping[str, str]
     """What the editor is filled with."""
     if asked is not None:
         named = " ".join(asked.topics) if len(asked.topics) <= MOST_HISTORY else ""
-        return {"sql": asked.sql, "topics": named, "from": asked.from_day, "to": asked.to_day}
+        return {"sql": asked.sql, "topics": named, "from_day": asked.from_day, "to_day": asked.to_day}
     return {"sql": saved_query(who, saved).sql if saved else _EXAMPLE}
 
 
@@ -131,7 +131,7 @@ def _page(
         "tone": _TONES.get(state, ""),
         "is_open": state in ("waiting", "running"),
         "answer": answer,
-        "error": error_of(who, asked) if asked else "",
+        "failure": error_of(who, asked) if asked else "",
         "heads": list(zip(answer.columns, numeric, strict=True)) if answer else [],
         "shown": [list(zip(row, numeric, strict=True)) for row in answer.rows[:MOST_SHOWN]] if answer else [],
         "chart": chart_of(answer) if answer else None,

@@ -138,7 +138,12 @@ class Command(BaseCommand):
             f"  {counted(proof.retried, 'attempt')} failed and came again; {counted(proof.interrupted, 'message')} had"
             f" been in the hands of a consumer that was killed; {counted(proof.dead, 'message')} died."
         )
-        say("The audit is clean." if proof.holds else f"The audit is NOT clean: {proof.verdict}.")
+        if proof.clean:
+            say("The audit is clean.")
+        elif proof.holds:
+            say("The audit is open: a killed process told nothing of some, which the keeper finds in a few minutes.")
+        else:
+            say(f"The audit is NOT clean: {proof.verdict}.")
         say(f"  Look at it: {console_url()}/audits/{proof.audit}/")
 
     def _tell_figures(self, drawn: list[figures.Figure]) -> None:
