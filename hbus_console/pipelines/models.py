@@ -166,7 +166,7 @@ class LakeQuery(models.Model):
         CANCELLED = "cancelled"
 
     at = models.DateTimeField(auto_now_add=True, db_index=True)
-    state = models.CharField(max_length=10, choices=State, default=State.WAITING)
+    state = models.CharField(max_length=10, choices=State, default=State.WAITING, db_index=True)
     #: Who asked, as of :class:`~hbus_console.operations.models.Operation`: with what they may when it is run.
     actor = models.CharField(max_length=150)
     actor_kind = models.CharField(max_length=16)

@@ -200,5 +200,5 @@ def test_a_look_costs_as_much_however_many_subjects_there_are(
         subscription(topic(f"booking.t{number}"), "billing")
         dead_letters(1, f"booking.t{number}", "billing", f"f{number}")
         waiting(now_ms, f"booking.t{number}", "billing", 3)
-    with django_assert_max_num_queries(35):
+    with django_assert_max_num_queries(33):
         live.cells(now_ms, OURS)
