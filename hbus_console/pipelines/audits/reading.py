@@ -134,6 +134,8 @@ class Tier:
     complete: float | None
     #: How many of what was to come are not there; copies and what is no envelope are among ``messages``.
     missing: int = 0
+    #: What these are called: of a subscription they are there, and have no outcome.
+    word: str = "missing"
 
     @property
     def tone(self) -> str:
@@ -265,7 +267,13 @@ class SeenAudit(_Judged):
                 before = reached.get(name, SubscriptionReach(0, 0))
                 reached[name] = SubscriptionReach(before.done + of_it.done, before.open + of_it.open)
         subscriptions = [
-            Tier(name, of_it.done, of_it.done / whole if (whole := of_it.done + of_it.open) else None, of_it.open)
+            Tier(
+                name,
+                of_it.done,
+                of_it.done / whole if (whole := of_it.done + of_it.open) else None,
+                of_it.open,
+                "without an outcome",
+            )
             for name, of_it in reached.items()
         ]
         missing = sum(

@@ -386,3 +386,11 @@ def test_an_audit_is_asked_for_again_as_it_was(
     assert f'name="topics" value="{TOPIC}"' in said
     assert f'name="since" value="{since}"' in said
     assert 'name="until" value=""' in said
+
+
+def test_what_has_no_outcome_is_there_and_not_called_missing(page: Client, audited: BusAudit) -> None:
+    row = audited.topics.get(topic=OTHER)
+    row.summary["subscriptions"] = {"billing": {"done": 3, "open": 1}}
+    row.save(update_fields=["summary"])
+    html = " ".join(page.get(f"/audits/{audited.pk}/").content.decode().split())
+    assert "75 %, 1 without an outcome" in html
