@@ -36,17 +36,11 @@ def _published_ms(message: LedgerMessage) -> int:
     return min(message.published_ms, int(stored[1])) if stored else message.published_ms
 
 
-def sizes_told_from(actor: Actor, name: str, topic: Topic | None) -> int | None:
-    """From when on ``actor`` may be told how much what lay in the topic of that name weighs, epoch milliseconds; 0:
-    whenever, ``None``: never.
+def tells_sizes(actor: Actor, name: str, topic: Topic | None, first_ms: int) -> bool:
+    """Whether ``actor`` may be told how much what has lain in the topic of that name since ``first_ms`` weighs.
 
     A sum tells a masked value apart as well as a size does: from packed files, by what a message that repeats a guess
-    adds to them. What is older than the topic lay in another one of its name, which may have masked more.
+    adds to them.
     """
-    return told_whole_from(actor, name, topic)
-
-
-def tells_sizes(actor: Actor, name: str, topic: Topic | None, first_ms: int) -> bool:
-    """Likewise, whether of what lies there since ``first_ms``."""
-    told_from = sizes_told_from(actor, name, topic)
+    told_from = told_whole_from(actor, name, topic)
     return told_from is not None and told_from <= first_ms

@@ -33,7 +33,7 @@ from hbus_console.database import one_at_a_time
 from hbus_console.operations import guarded
 from hbus_console.operations.kinds import NotInstalled, OperationKind, Plan, Taken, installed_kind, kind_named
 from hbus_console.operations.models import ACTIVE, Operation, OperationItem
-from hbus_console.operations.starters import reach
+from hbus_console.operations.starters import columns_of, reach
 from hbus_console.operations.steering import by_whom
 from hbus_console.ui.formats import listed
 
@@ -185,13 +185,7 @@ def _start(wanted: _Wanted, at_ms: int) -> Started:
             digest=digest,
             namespace=kind.namespace(asked),
             scopes=list(visible_scopes(actor, kind.action)),
-            actor=actor.name,
-            actor_kind=actor.kind,
-            user_id=actor.user_id,
-            limit_role=actor.limit.role.value if actor.limit else "",
-            limit_scope=actor.limit.scope if actor.limit else "",
-            token_id=actor.token_id,
-            session_epoch=actor.session_epoch,
+            **columns_of(actor),
             reason=why,
             rate_per_s=rate_per_s,
             first=first,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 from hbus_console.access.acts import Act, Role
 from hbus_console.access.permissions import GLOBAL, SYSTEM, Actor, Forbidden, ScopedRole, visible_scopes
@@ -33,6 +33,19 @@ class HasStarter(Protocol):
     def token_id(self) -> int | None: ...
     @property
     def session_epoch(self) -> int | None: ...
+
+
+def columns_of(actor: Actor) -> dict[str, Any]:
+    """What is kept of ``actor``, who starts something, by the names of :class:`HasStarter`."""
+    return {
+        "actor": actor.name,
+        "actor_kind": actor.kind,
+        "user_id": actor.user_id,
+        "limit_role": actor.limit.role.value if actor.limit else "",
+        "limit_scope": actor.limit.scope if actor.limit else "",
+        "token_id": actor.token_id,
+        "session_epoch": actor.session_epoch,
+    }
 
 
 def acting(found: HasStarter, now: datetime) -> Actor:

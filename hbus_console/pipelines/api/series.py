@@ -16,9 +16,9 @@ from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import require
 from hbus_console.api.answers import answers, fields_of, plain
 from hbus_console.api.views import ApiView
-from hbus_console.messages.sizes import sizes_told_from
 from hbus_console.pipelines.models import SeriesPoint
 from hbus_console.pipelines.series import points, rolled_up_ms, steps_of
+from hbus_console.topics.handler_errors import told_whole_from
 from hbus_console.topics.lookup import topic as known_topic
 from hbus_console.ui.timerange import read_range
 
@@ -73,7 +73,7 @@ class SeriesOfTopic(ApiView):
     )
     def get(self, request: Request, topic: str) -> Response:
         require(self.actor, VIEW, topic)
-        told_from = sizes_told_from(self.actor, topic, known_topic(topic))
+        told_from = told_whole_from(self.actor, topic, known_topic(topic))
         resolution = _resolution(request.GET.get("resolution", ""))
         subscription = request.GET.get("subscription", "")
         span = read_range(request._request, zoned=True)

@@ -23,6 +23,7 @@ from hbus_console.audit import chain
 from hbus_console.audit.services import ToldChange, record, record_all
 from hbus_console.jobs.services.triggering import Trigger, cancel_run, trigger
 from hbus_console.messages.feature import PAYLOAD_REVEAL
+from hbus_console.operations.starters import columns_of
 from hbus_console.pipelines.feature import QUERY_JOB, QUERY_RUN
 from hbus_console.pipelines.models import ArchivedTopic, LakeQuery
 from hbus_console.pipelines.queries.planning import ShownTopic, digest_of, shown_topics
@@ -73,13 +74,7 @@ def ask_query(actor: Actor, wanted: WantedQuery) -> LakeQuery:
     with transaction.atomic():
         _have_job()
         made = LakeQuery.objects.create(
-            actor=actor.name,
-            actor_kind=actor.kind,
-            user_id=actor.user_id,
-            limit_role=actor.limit.role.value if actor.limit else "",
-            limit_scope=actor.limit.scope if actor.limit else "",
-            token_id=actor.token_id,
-            session_epoch=actor.session_epoch,
+            **columns_of(actor),
             sql=sql,
             topics=[topic.name for topic in topics],
             from_day=from_day,
