@@ -60,7 +60,7 @@ class ReadPlan(msgspec.Struct, frozen=True, gc=False):
 def plan(reached: Reached, extents: Iterable[Extent], upto: Reached | None = None) -> ReadPlan:
     """All that is there beyond ``reached``, up to ``upto`` or to the end.
 
-    A loss is told where the store counts what it was given; one that does not (Redis before 7) trims in silence.
+    A loss is told where the transport counts what a log was given; one that does not trims in silence.
     """
     there = {extent.log: extent for extent in extents}
     ends = {log: end_of(extent) for log, extent in there.items()} if upto is None else upto

@@ -72,7 +72,7 @@ class RedisStreamAdmin:
         for group in self.groups(topic):
             self.delete_group(topic, group)
         parts = self._parts(topic)
-        self._link.command("DEL", *[key for part in parts for key in part.streams], keys.stats)
+        self._link.command("DEL", *[key for part in parts for key in part.streams], keys.stats, keys.trimmed)
         cursor = b"0"
         while True:
             cursor, found = self._link.command(

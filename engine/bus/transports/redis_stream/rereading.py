@@ -13,6 +13,7 @@ from typing import Any
 from engine.bus.rereading import Extent, Stretch
 from engine.bus.transports.redis_stream.browsing import ids
 from engine.bus.transports.redis_stream.positions import ZERO, Place, of_entry, place
+from engine.bus.transports.redis_stream.scripts import EXTENT
 from engine.bus.transports.redis_stream.topic import MARKS, TopicKeys, suffix_of
 from engine.core.errors import BadInput
 from engine.core.store.link import Link
@@ -30,32 +31,33 @@ def extents(link: Link, partitions: Iterable[TopicKeys]) -> list[Extent]:
     """Of every stream that is there."""
     parts = list(partitions)
     places = [(keys, rank) for keys in parts for rank in range(len(keys.streams))]
-    (life, *told) = link.each(
-        [
-            ("HGET", parts[0].stats, "incarnation"),
-            *(("EXISTS", keys.streams[rank]) for keys, rank in places),
-        ]
+    life = link.command("HGET", parts[0].stats, "incarnation") or b""
+    answers = link.run_each(
+        EXTENT, [((keys.streams[rank], keys.trimmed), (name_of(rank, keys.partition),)) for keys, rank in places]
     )
-    there = [at for at, exists in zip(places, told, strict=True) if exists]
-    answers = link.each([("XINFO", "STREAM", keys.streams[rank]) for keys, rank in there])
     return [
-        _extent(keys, rank, (life or b"").decode(), dict(zip(flat[::2], flat[1::2], strict=True)))
-        for (keys, rank), flat in zip(there, answers, strict=True)
-        # One that was deleted in between is refused.
-        if not isinstance(flat, Exception)
+        _extent(keys, rank, life.decode(), answer)
+        for (keys, rank), answer in zip(places, map(_told, answers), strict=True)
+        if answer
     ]
 
 
-def _extent(keys: TopicKeys, rank: int, life: str, info: dict[bytes, Any]) -> Extent:
-    last, first = info[b"last-generated-id"].decode(), info[b"first-entry"]
-    newest = of_entry(last, rank, keys.partition)
-    oldest = of_entry(first[0].decode(), rank, keys.partition) if first else None
+def _told(answer: Any) -> Any:
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
+
+
+def _extent(keys: TopicKeys, rank: int, life: str, told: tuple[bytes, int, int, bytes]) -> Extent:
+    last, added, held, first = told
+    newest = of_entry(last.decode(), rank, keys.partition)
+    oldest = of_entry(first.decode(), rank, keys.partition) if first else None
     return Extent(
         log=name_of(rank, keys.partition),
         life=life,
-        last="" if last == ZERO else newest.text,
-        added=info.get(b"entries-added"),
-        held=info[b"length"],
+        last="" if last.decode() == ZERO else newest.text,
+        added=added,
+        held=held,
         first=oldest.text if oldest else "",
         first_ms=oldest.ms if oldest else 0,
         last_ms=newest.ms,

@@ -8,6 +8,7 @@ from itertools import islice
 from engine.bus.transport import TrimReport
 from engine.bus.transports.redis_stream.browsing import count_ids, merged
 from engine.bus.transports.redis_stream.positions import Place
+from engine.bus.transports.redis_stream.rereading import name_of
 from engine.bus.transports.redis_stream.scripts import TRIM
 from engine.bus.transports.redis_stream.topic import TopicKeys
 from engine.core.store.link import Link
@@ -23,8 +24,9 @@ def trim(
     cutoffs = _cutoffs(link, partitions, now_ms, older_than_ms, keep_at_most)
     removed = held_back = 0
     held: set[str] = set()
-    for stream, cutoff in cutoffs.items():
-        number, kept_from, *names = link.run(TRIM, (stream,), (cutoff,))
+    for (keys, rank), cutoff in cutoffs.items():
+        stream, log = keys.streams[rank], name_of(rank, keys.partition)
+        number, kept_from, *names = link.run(TRIM, (stream, keys.trimmed), (cutoff, log))
         removed += number
         if names:
             kept = count_ids(link, stream, kept_from.decode(), f"({cutoff}", limit=HELD_COUNT_LIMIT)
@@ -35,8 +37,8 @@ def trim(
 
 def _cutoffs(
     link: Link, partitions: Sequence[TopicKeys], now_ms: int, older_than_ms: int | None, keep_at_most: int | None
-) -> dict[str, str]:
-    """By stream, the first id that the policy keeps."""
+) -> dict[tuple[TopicKeys, int], str]:
+    """By stream (of a partition, by rank), the first id that the policy keeps."""
     by_age = Place(max(0, now_ms - older_than_ms), 0, 0) if older_than_ms is not None else Place(0, 0, 0)
     by_number: Place | None = None
     if keep_at_most is not None:
@@ -45,9 +47,9 @@ def _cutoffs(
         if excess > 0:
             by_number = next(islice(merged(link, partitions), excess - 1, None), None)
     return {
-        stream: _first_kept(by_age, by_number, rank, keys.partition)
+        (keys, rank): _first_kept(by_age, by_number, rank, keys.partition)
         for keys in partitions
-        for rank, stream in enumerate(keys.streams)
+        for rank in range(len(keys.streams))
     }
 
 

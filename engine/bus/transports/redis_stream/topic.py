@@ -95,6 +95,8 @@ class TopicKeys:
         self._place = f"{self._root}:p{partition}" if partition else self._root
         self.streams = tuple(f"{self._place}:{priority}" for priority in PRIORITIES)
         self.stats = f"{self._root}:stats"
+        #: How many entries retention has taken of each stream, by the name of its log.
+        self.trimmed = f"{self._root}:trimmed"
         #: What a publish without idempotency keys touches.
         self.publish = (*self.streams, self.stats)
         #: And one that asks for nothing else, either.

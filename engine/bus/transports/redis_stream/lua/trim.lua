@@ -1,7 +1,7 @@
 -- Removes the entries before a cutoff from one stream, but none that some group has not settled.
 --
--- KEYS  1 stream
--- ARGV  1 cutoff: the first id to keep
+-- KEYS  1 stream  2 how many were taken of each stream of the topic
+-- ARGV  1 cutoff: the first id to keep  2 the name of the stream's log
 -- Result  {removed, the first id that was kept for a group or '', names of the groups that held it back…}
 
 if redis.call('EXISTS', KEYS[1]) == 0 then return { 0, '' } end
@@ -21,4 +21,6 @@ for _, row in ipairs(redis.call('XINFO', 'GROUPS', KEYS[1])) do
 end
 -- Exact: approximate trimming may remove nothing at all.
 local removed = redis.call('XTRIM', KEYS[1], 'MINID', '=', bound)
+-- Redis before 7 does not count what a stream was given: that is then what it holds and what was taken.
+if removed > 0 then redis.call('HINCRBY', KEYS[2], ARGV[2], removed) end
 return { removed, #held > 0 and bound or '', unpack(held) }
