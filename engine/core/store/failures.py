@@ -92,13 +92,13 @@ def words_sent(error: Exception) -> str:
 
 
 #: What Redis up to 6.2 puts before the error of a command in a script: where the script stood.
-_IN_A_SCRIPT = re.compile(r"Error running script \(call to \w+\): (?:@\w+: ?\d+: ?)*-?")
+_IN_A_SCRIPT = re.compile(r"Error running script \(call to \w+\): (?:@\w+: ?\d+: ?)*-?|^(?:@\w+: ?\d+: ?)+-?")
 
 
 def refusal(words: str) -> tuple[str, str]:
     """What an error of the store says, without its end, and the remedy."""
     # The first sentence tells what; Valkey's further ones advise whoever has a shell on it.
-    return _IN_A_SCRIPT.sub("", words).partition(". ")[0].rstrip("."), _remedy(words)
+    return _IN_A_SCRIPT.sub("", words.strip()).partition(". ")[0].rstrip("."), _remedy(words)
 
 
 def _remedy(words: str) -> str:

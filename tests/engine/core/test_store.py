@@ -167,8 +167,12 @@ def test_the_patience_that_is_asked_for_counts() -> None:
 
 @pytest.mark.parametrize(
     "before",
-    ["", "Error running script (call to f_918386ee): @user_script:10: @user_script: 10: -"],
-    ids=["Valkey", "Redis 6.2"],
+    [
+        "",
+        "Error running script (call to f_918386ee): @user_script:10: @user_script: 10: -",
+        "@user_script: 191: -",
+    ],
+    ids=["Valkey", "Redis 6.2", "Redis 6.2, handed on by a script"],
 )
 def test_where_a_script_stood_is_not_told_to_whoever_reads_of_a_refusal(before: str) -> None:
     what, remedy = refusal(f"{before}OOM command not allowed when used memory > 'maxmemory'. Look at it.")
