@@ -16,6 +16,8 @@ from engine.cron.work.spark.scratch import scratch_folder
 
 #: What holds unless a job says otherwise: no port is opened for pages, and the log is the application's own.
 DEFAULTS = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "WARN"}
+#: Where hbus lies: an application reads topics and the archive by its modules.
+_ROOT = Path(__file__).parents[4]
 #: What a cluster is found by, and this machine by it: passed on from the worker's environment.
 CLUSTER = ("HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_CONF_DIR", "SPARK_LOCAL_IP")
 
@@ -65,6 +67,7 @@ def environment(spark: InstalledSpark, master: str, folder: Path) -> dict[str, s
         **passed,
         **python,
         **here,
+        "PYTHONPATH": str(_ROOT),
         "SPARK_HOME": str(spark.home),
         "JAVA_HOME": str(spark.java.home_for_spark(folder)),
         "SPARK_LOCAL_DIRS": str(folder),

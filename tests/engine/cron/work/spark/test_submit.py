@@ -19,6 +19,7 @@ from engine.cron.work.spark.scratch import remove_left_behind
 from engine.cron.work.spark.submit import Submission, command, environment, run_application
 from hbus_console.state import ROOT
 from tests.engine.cron.work.conftest import Given
+from tests.engine.pipeline.lake.filling import Filled
 
 pytestmark = pytest.mark.long
 
@@ -130,6 +131,17 @@ def test_the_example_runs_where_pypi_alone_brings_a_java(given: Given, spark: In
     assert outcome.done, told
     assert f"Java version {of_pypi.java.version}" in told
     assert "City Hotel: 1 stays, 1 nights\nResort Hotel: 2 stays, 8 nights\n" in told
+
+
+def test_an_application_reads_the_archive_by_two_lines(given: Given, spark: InstalledSpark, tmp_path: Path) -> None:
+    filled = Filled(tmp_path / "lake")
+    filled.add(["a", "b", "a"], "booking.created")
+    context = given(lake=str(filled.root), topic="booking.created")
+    application = ROOT / "examples" / "hotel" / "spark_apps" / "busiest_keys.py"
+    outcome = run_application(context, spark, Submission(application), tmp_path / "scratch")
+    told = context.log.read(last=True)
+    assert outcome.done, told
+    assert "a: 2 messages\nb: 1 messages\n" in told
 
 
 def test_an_exit_code_is_a_failure_that_may_be_tried_again(given: Given, spark: InstalledSpark, tmp_path: Path) -> None:
