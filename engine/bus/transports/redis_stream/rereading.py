@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any
 
 from engine.bus.rereading import Extent, Stretch
 from engine.bus.transports.redis_stream.browsing import ids
@@ -16,6 +15,7 @@ from engine.bus.transports.redis_stream.positions import ZERO, Place, of_entry, 
 from engine.bus.transports.redis_stream.scripts import EXTENT
 from engine.bus.transports.redis_stream.topic import MARKS, TopicKeys, suffix_of
 from engine.core.errors import BadInput
+from engine.core.store.failures import not_refused
 from engine.core.store.link import Link
 
 #: How the normal log of partition 0 is called, whose positions end in nothing.
@@ -29,32 +29,25 @@ ROOM_BYTES = 32 * 1024 * 1024
 
 def extents(link: Link, partitions: Iterable[TopicKeys]) -> list[Extent]:
     """Of every stream that is there."""
-    parts = list(partitions)
-    places = [(keys, rank) for keys in parts for rank in range(len(keys.streams))]
-    life = link.command("HGET", parts[0].stats, "incarnation") or b""
+    places = [(keys, rank) for keys in partitions for rank in range(len(keys.streams))]
     answers = link.run_each(
-        EXTENT, [((keys.streams[rank], keys.trimmed), (name_of(rank, keys.partition),)) for keys, rank in places]
+        EXTENT,
+        [((keys.streams[rank], keys.stats, keys.trimmed), (name_of(rank, keys.partition),)) for keys, rank in places],
     )
     return [
-        _extent(keys, rank, life.decode(), answer)
-        for (keys, rank), answer in zip(places, map(_told, answers), strict=True)
+        _extent(keys, rank, answer)
+        for (keys, rank), answer in zip(places, map(not_refused, answers), strict=True)
         if answer
     ]
 
 
-def _told(answer: Any) -> Any:
-    if isinstance(answer, Exception):
-        raise answer
-    return answer
-
-
-def _extent(keys: TopicKeys, rank: int, life: str, told: tuple[bytes, int, int, bytes]) -> Extent:
-    last, added, held, first = told
+def _extent(keys: TopicKeys, rank: int, told: tuple[bytes, bytes, int, int, bytes]) -> Extent:
+    life, last, added, held, first = told
     newest = of_entry(last.decode(), rank, keys.partition)
     oldest = of_entry(first.decode(), rank, keys.partition) if first else None
     return Extent(
         log=name_of(rank, keys.partition),
-        life=life,
+        life=life.decode(),
         last="" if last.decode() == ZERO else newest.text,
         added=added,
         held=held,

@@ -21,6 +21,6 @@ for _, row in ipairs(redis.call('XINFO', 'GROUPS', KEYS[1])) do
 end
 -- Exact: approximate trimming may remove nothing at all.
 local removed = redis.call('XTRIM', KEYS[1], 'MINID', '=', bound)
--- Redis before 7 does not count what a stream was given: that is then what it holds and what was taken.
+-- For extent.lua, where the server does not count what a stream was given.
 if removed > 0 then redis.call('HINCRBY', KEYS[2], ARGV[2], removed) end
 return { removed, #held > 0 and bound or '', unpack(held) }
