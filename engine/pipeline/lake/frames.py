@@ -34,21 +34,23 @@ def archived(
     ``kind``: ``messages``, or what the ledger tells of them, ``published`` and ``deliveries``; the columns are those of
     :data:`~engine.pipeline.lake.schema.SCHEMAS`. Payloads are unmasked.
 
-    The table stays as it is while the lake goes on. What was merged, erased or let go of is removed within
-    :data:`~engine.pipeline.lake.lake.GRACE_S` at the earliest: an action on the table after that fails, and reads no
-    less. Raises :class:`BadInput` for a folder that is no lake, a topic it has nothing of and a kind that is none, and
+    The table stays as it is while the lake goes on. What was merged, erased or let go of is removed
+    :data:`~engine.pipeline.lake.lake.GRACE_S` later at the earliest: an action on the table after that fails, and reads
+    no less.
+
+    Raises :class:`BadInput` for a folder that is no lake, a topic it has nothing of and a kind that is none, and
     :class:`~engine.pipeline.lake.errors.LakeDamaged`.
     """
     # pyspark is needed by whoever has a session.
     from pyspark.sql.pandas.types import from_arrow_schema
 
     wanted = _kind(kind)
-    found = Lake(_folder(lake))
+    found = _lake(lake)
     state = found.state()
     if topic not in state.topics:
         raise BadInput(
             f"The lake has nothing of the topic {topic}.",
-            remedy=f"Take one that is archived: {', '.join(sorted(state.topics)) or 'none is yet'}.",
+            remedy="`manage.py archive status` tells which topics it has.",
             field="topic",
         )
     days = (first_day.isoformat() if first_day else "", last_day.isoformat() if last_day else "~")
@@ -73,10 +75,10 @@ def _kind(kind: str) -> Kind:
         raise BadInput(f"{kind!r} is no kind of rows.", remedy=f"Choose of {', '.join(Kind)}.", field="kind") from None
 
 
-def _folder(lake: str | Path) -> Path:
-    named = str(lake or os.environ.get("HBUS_LAKE", ""))
-    if named and Lake(Path(named)).is_begun():
-        return Path(named)
+def _lake(folder: str | Path) -> Lake:
+    named = str(folder or os.environ.get("HBUS_LAKE", ""))
+    if named and (found := Lake(Path(named))).is_begun():
+        return found
     raise BadInput(
         f"{named} is no lake: nothing was archived into it." if named else "No lake was named.",
         remedy="Name the folder of the archive: HBUS_LAKE where it is set, else the folder lake of the state folder.",

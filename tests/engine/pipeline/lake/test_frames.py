@@ -64,6 +64,20 @@ def test_a_table_stays_as_it_was_while_the_lake_goes_on(spark: Any, filled: Fill
     assert ids(frame) == ["m0", "m1"]
 
 
+def test_what_is_gone_since_ends_an_action_and_is_not_left_out(spark: Any, filled: Filled) -> None:
+    filled.add(["a"])
+    filled.add(["b"])
+    frame = archived(spark, "t", filled.root)
+    for path in filled.lake.paths(filled.lake.state().files_of("t"))[:1]:
+        Path(path).unlink()
+    spark.conf.set("spark.sql.files.ignoreMissingFiles", "true")
+    try:
+        with pytest.raises(Exception, match=r"(?i)does not exist|not found|FileNotFound"):
+            ids(frame)
+    finally:
+        spark.conf.unset("spark.sql.files.ignoreMissingFiles")
+
+
 def test_the_environment_names_the_lake(spark: Any, filled: Filled, monkeypatch: pytest.MonkeyPatch) -> None:
     filled.add(["a"])
     monkeypatch.setenv("HBUS_LAKE", str(filled.root))
