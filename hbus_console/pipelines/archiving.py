@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import ParamSpec, TypeVar
 
 from engine.core.errors import BadInput
 from engine.pipeline.archive.archiving import Archived, Archiver, Execute, Progress
+from engine.pipeline.lake.errors import Superseded
 from hbus_console.pipelines.ledger_archiving import LedgerArchived, LedgerArchiver
 from hbus_console.pipelines.models import ArchivedTopic
 from hbus_console.pipelines.services import is_rereadable
@@ -15,6 +18,10 @@ from hbus_console.pipelines.the_lake import lake, remember_lake
 from hbus_console.topics.models import Topic
 from hbus_console.wiring import bus
 
+#: How often one run begins where another comes first every time.
+TRIES = 5
+_Given = ParamSpec("_Given")
+_Made = TypeVar("_Made")
 #: Told of a topic that cannot be read, and why.
 Warn = Callable[[str], None]
 
@@ -41,6 +48,14 @@ def wanted_topics(names: Sequence[str]) -> list[Topic]:
     return found
 
 
+def _beside_others(run: Callable[_Given, _Made], /, *args: _Given.args, **kwargs: _Given.kwargs) -> _Made:
+    for _ in range(TRIES - 1):
+        # The job and a person may archive at once: whoever came second has lost nothing but its work.
+        with suppress(Superseded):
+            return run(*args, **kwargs)
+    return run(*args, **kwargs)
+
+
 def run_archive(
     topics: Sequence[Topic],
     execute: Execute,
@@ -55,6 +70,9 @@ def run_archive(
     ``between`` is called between two pages of the ledger; what it raises ends the run. Raises as
     :meth:`~engine.pipeline.archive.archiving.Archiver.run` and
     :meth:`~hbus_console.pipelines.ledger_archiving.LedgerArchiver.run`; what was committed before that counts.
+
+    Where another run came first with a topic, this one begins again with what that one left, :data:`TRIES` times at
+    most: what it had committed until then is in the lake, and not in what is told.
     """
     by_carrier: dict[str, list[str]] = defaultdict(list)
     for topic in topics:
@@ -66,10 +84,10 @@ def run_archive(
                 " its transport keeps nothing of what was settled."
             )
     stores = [
-        Archiver(lake(), bus.config(carrier), execute, cores=cores).run(names, progress)
+        _beside_others(Archiver(lake(), bus.config(carrier), execute, cores=cores).run, names, progress)
         for carrier, names in by_carrier.items()
     ]
     archived = list(ArchivedTopic.objects.values_list("topic__name", flat=True))
-    ledger = LedgerArchiver(lake(), archived, between).run([topic.name for topic in topics])
+    ledger = _beside_others(LedgerArchiver(lake(), archived, between).run, [topic.name for topic in topics])
     remember_lake()
     return ArchiveRun(stores, ledger)
