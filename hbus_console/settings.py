@@ -218,6 +218,8 @@ HBUS_SPARK_MASTER = env.text("HBUS_SPARK_MASTER") or "local[2]"
 HBUS_JOB_BROKER = job_broker(env.text("HBUS_JOB_BROKER"))
 # The folder of the archive, which every process that archives or reads it shares; in the state folder unless named.
 HBUS_LAKE = env.text("HBUS_LAKE")
+# Each run of the archive brings Delta tables over the lake's files up to date.
+HBUS_DELTA = env.flag("HBUS_DELTA")
 # How long runs and their logs are kept, and how many at most; the last 50 of each job are kept in any case.
 HBUS_RUN_DAYS = env.integer("HBUS_RUN_DAYS", 90, least=1, most=36_500)
 HBUS_RUN_MAX = env.integer("HBUS_RUN_MAX", 1_000_000, least=1_000, most=1_000_000_000)

@@ -55,4 +55,6 @@ def told_of_upkeep(upkeep: Upkeep) -> list[str]:
     ]
     if upkeep.compacted.made:
         lines.append(f"{counted(upkeep.compacted.merged, 'file')} became {upkeep.compacted.made:,}.")
+    if upkeep.exported:
+        lines.append(f"{counted(len(upkeep.exported), 'Delta table')} brought up to date.")
     return lines

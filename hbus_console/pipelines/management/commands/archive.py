@@ -13,7 +13,8 @@ from django.core.management.base import BaseCommand
 from engine.core.errors import BadInput, NotThere
 from engine.pipeline.archive.tasks import in_this_process, run_task
 from engine.pipeline.audit.tasks import run_side_task
-from engine.pipeline.lake.state import Kind
+from engine.pipeline.delta.exporting import export_tables
+from engine.pipeline.lake.state import Kind, LakeState
 from engine.pipeline.on_spark import on_spark
 from hbus_console.access.command_line import command_line_actor
 from hbus_console.pipelines.api.archive import shape
@@ -59,6 +60,9 @@ class Command(KeepingActs, BaseCommand):
         files.add_argument("--from", default="", metavar="DAY", help="stored that day or later, UTC: 2026-11-28")
         files.add_argument("--to", default="", metavar="DAY", help="stored that day or before")
         files.add_argument("--kind", default=Kind.MESSAGES, type=Kind, choices=list(Kind), help="what their rows are")
+        delta = acts.add_parser("delta", help="bring Delta tables over the lake's files up to date, now")
+        delta.add_argument("topics", nargs="*", help="of these topics of the lake alone")
+        delta.add_argument("--json", action="store_true")
         add_keeping_acts(acts)
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -102,6 +106,17 @@ class Command(KeepingActs, BaseCommand):
             done = roll_up(topics)
         self.stdout.write(msgspec.json.encode(done).decode() if options["json"] else told_of_rollup(done))
 
+    def _delta(self, options: dict[str, Any]) -> None:
+        state = lake().state()
+        for topic in options["topics"]:
+            _insist_on(topic, state)
+        for made in export_tables(lake(), options["topics"]) if state.version else []:
+            if options["json"]:
+                self.stdout.write(msgspec.json.encode(made, enc_hook=str).decode())
+            else:
+                much = f"{counted(made.rows, 'row')} in {counted(made.files, 'file')}"
+                self.stdout.write(f"{made.folder}: {much}, version {made.version}.")
+
     def _status(self, options: dict[str, Any]) -> None:
         state = lake().state()
         standings = Standings(state)
@@ -138,14 +153,16 @@ class Command(KeepingActs, BaseCommand):
     def _files(self, options: dict[str, Any]) -> None:
         topic, first, last = options["topic"], _day(options, "from"), _day(options, "to")
         state = lake().state()
-        if topic not in state.topics:
-            raise NotThere(
-                f"The lake has nothing of {topic}.",
-                remedy="`manage.py archive status` tells what it has.",
-                field="topic",
-            )
+        _insist_on(topic, state)
         for path in lake().paths(state.files_of(topic, first or "", last or "~", options["kind"])):
             self.stdout.write(path)
+
+
+def _insist_on(topic: str, state: LakeState) -> None:
+    if topic not in state.topics:
+        raise NotThere(
+            f"The lake has nothing of {topic}.", remedy="`manage.py archive status` tells what it has.", field="topic"
+        )
 
 
 def _day(options: dict[str, Any], name: str) -> str:
