@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
 import pyarrow.parquet as pq
 
 from engine.bus import Message
-from engine.bus.message import encode
+from engine.bus.message import NO_DATA, encode
 from engine.core.clock import ManualClock
 from engine.pipeline.lake.lake import Lake
 from engine.pipeline.lake.schema import READ
@@ -30,13 +31,23 @@ class Filled:
     def __post_init__(self) -> None:
         self.lake = Lake(self.root, self.clock)
 
-    def add(self, keys: Sequence[str], topic: str = "t", log: str = "-") -> list[LakeFile]:
-        """One file of a message for each key, stored now, and committed."""
+    def add(
+        self, keys: Sequence[str], topic: str = "t", log: str = "-", data: Mapping[str, object] | None = None
+    ) -> list[LakeFile]:
+        """One file of a message for each key, stored now, and committed; ``data`` is the payload of each."""
         now_ms = self.clock.now_ms()
         numbers = range(self.count, self.count + len(keys))
         self.count += len(keys)
         bodies = [
-            encode(Message(id=f"m{number}", source="/s", type="t", partitionkey=key))
+            encode(
+                Message(
+                    id=f"m{number}",
+                    source="/s",
+                    type="t",
+                    partitionkey=key,
+                    data=NO_DATA if data is None else msgspec.Raw(msgspec.json.encode(data)),
+                )
+            )
             for number, key in zip(numbers, keys, strict=True)
         ]
         at_ms = [now_ms] * len(keys)

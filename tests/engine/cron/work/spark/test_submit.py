@@ -13,13 +13,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from engine.cron.work.spark.installed import InstalledSpark, find_spark
+from engine.cron.work.spark.installed import InstalledSpark
 from engine.cron.work.spark.java import Java
 from engine.cron.work.spark.scratch import remove_left_behind
 from engine.cron.work.spark.submit import Submission, command, environment, run_application
-from hbus_console.state import ROOT
 from tests.engine.cron.work.conftest import Given
-from tests.engine.pipeline.lake.filling import Filled
 
 pytestmark = pytest.mark.long
 
@@ -116,32 +114,6 @@ def test_when_the_worker_is_killed_neither_the_jvm_nor_a_worker_of_spark_lives_o
     assert len(list((tmp_path / "scratch").iterdir())) == 1
     remove_left_behind(tmp_path / "scratch")
     assert list((tmp_path / "scratch").iterdir()) == []
-
-
-def test_the_example_runs_where_pypi_alone_brings_a_java(given: Given, spark: InstalledSpark, tmp_path: Path) -> None:
-    header = "hotel,reservation_status,stays_in_weekend_nights,stays_in_week_nights\n"
-    rows = "Resort Hotel,Check-Out,2,5\nCity Hotel,Check-Out,0,1\nCity Hotel,Canceled,2,9\nResort Hotel,Check-Out,1,0\n"
-    (tmp_path / "bookings.csv").write_text(header + rows)
-    of_pypi = find_spark({"PATH": ""})
-    assert not of_pypi.java.has_vector
-    context = given(bookings=str(tmp_path / "bookings.csv"))
-    application = ROOT / "examples" / "hotel" / "spark_apps" / "stays_by_hotel.py"
-    outcome = run_application(context, of_pypi, Submission(application), tmp_path / "scratch")
-    told = context.log.read(last=True)
-    assert outcome.done, told
-    assert f"Java version {of_pypi.java.version}" in told
-    assert "City Hotel: 1 stays, 1 nights\nResort Hotel: 2 stays, 8 nights\n" in told
-
-
-def test_an_application_reads_the_archive_by_two_lines(given: Given, spark: InstalledSpark, tmp_path: Path) -> None:
-    filled = Filled(tmp_path / "lake")
-    filled.add(["a", "b", "a"], "booking.created")
-    context = given(lake=str(filled.root), topic="booking.created")
-    application = ROOT / "examples" / "hotel" / "spark_apps" / "busiest_keys.py"
-    outcome = run_application(context, spark, Submission(application), tmp_path / "scratch")
-    told = context.log.read(last=True)
-    assert outcome.done, told
-    assert "a: 2 messages\nb: 1 messages\n" in told
 
 
 def test_an_exit_code_is_a_failure_that_may_be_tried_again(given: Given, spark: InstalledSpark, tmp_path: Path) -> None:
