@@ -98,8 +98,9 @@ class Verdict:
         span = "" if self.first_seq <= 1 else f" (from entry {self.first_seq:,} on)"
         if self.holds:
             heads = counted(self.anchors, "anchored head agrees", "anchored heads agree")
-            if self.bare and self.entries:
-                heads = "there are no anchors to tell whether its end was cut off"
+            if self.bare:
+                cut = "its end was cut off" if self.entries else "it ever had any"
+                heads = f"there are no anchors to tell whether {cut}"
             store = {"agrees": ", and so does the store", "no answer": "; the store did not answer"}.get(self.store, "")
             return f"{counted(self.entries, 'entry', 'entries')} verified{span}: unbroken; {heads}{store}."
         found = counted(self.findings_total, "finding", "findings")

@@ -26,7 +26,8 @@ class ClusterView(ApiView):
         summary="How the installation stands",
         description="Sizes in bytes, durations in microseconds, instants in epoch milliseconds. Consumers are "
         "limited to the topics the caller may see, also where they are counted; what went wrong with a duty or a "
-        "process is told to who may see every topic. `worst` is ok, warn or bad.",
+        "process is told to who may see every topic. What memory and disks hold, and how much goes on in the store, "
+        "is told to who may reveal everywhere, and else null, or 0 of a process. `worst` is ok, warn or bad.",
         responses={200: OpenApiTypes.OBJECT},
     )
     def get(self, request: Request) -> Response:

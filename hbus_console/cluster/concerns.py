@@ -35,7 +35,12 @@ def standings(look: Look) -> Sequence[FeatureHealth]:
 
 def concerns(look: Look) -> list[Concern]:
     """The worst first."""
-    return at(10, [*_store(look.once(store)), *_standings(look.once(standings)), *_processes(look)])
+    return at(10, [*_store(_told(look)), *_standings(look.once(standings)), *_processes(look)])
+
+
+def _told(look: Look) -> StoreState:
+    state, _ = services.told_amounts(look.actor, look.once(store), ())
+    return state
 
 
 def _store(state: StoreState) -> list[Concern]:

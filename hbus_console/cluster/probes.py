@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -35,9 +35,12 @@ class StoreState:
     condition: str = ""
     server: str = ""
     version: str = ""
-    memory: int = 0
+    #: ``None``, as how much goes on in it: not told to whoever reads it.
+    memory: int | None = 0
     #: 0: no limit.
     limit: int = 0
+    #: Whether it is about to refuse writes.
+    nearly_full: bool = False
     policy: str = ""
     durable: bool = False
     write_error: str = ""
@@ -48,9 +51,13 @@ class StoreState:
     #: When a write is forced to disk, in words; empty where the server does not tell.
     sync: str = ""
     clients: int = 0
-    operations: int = 0
-    keys: int = 0
+    operations: int | None = 0
+    keys: int | None = 0
     uptime_s: int = 0
+
+    def without_amounts(self) -> StoreState:
+        """For whoever may not learn by them how large a message is, or how much goes on elsewhere."""
+        return replace(self, memory=None, operations=None, keys=None)
 
     @property
     def away(self) -> str:
@@ -75,8 +82,9 @@ class StoreState:
             found.append("The store keeps nothing on disk: a restart loses every unsettled message.")
         if self.limit and self.policy != "noeviction":
             found.append(f"The store may evict messages when full (maxmemory-policy is {self.policy}).")
-        if self.limit and self.memory >= self.limit * NEARLY_FULL:
-            found.append(f"The store is {self.memory * 100 // self.limit} % full; publishes will be refused at 100 %.")
+        if self.nearly_full:
+            how = "nearly" if self.memory is None else f"{self.memory * 100 // self.limit} %"
+            found.append(f"The store is {how} full; publishes will be refused at 100 %.")
         return found
 
     @property
@@ -95,6 +103,10 @@ class DatabaseState:
     size: int | None = None
     journal: str = ""
     place: str = ""
+
+    def without_size(self) -> DatabaseState:
+        """See :meth:`StoreState.without_amounts`."""
+        return replace(self, size=None)
 
     @property
     def tone(self) -> str:
@@ -155,6 +167,8 @@ def store_state() -> StoreState:
     info = infos[0]
     name = str(info.get("server_name", "redis"))
     limits = [int(each.get("maxmemory", 0)) for each in infos]
+    limit = sum(limits) if all(limits) else 0
+    memory = sum(int(each.get("used_memory_rss", each.get("used_memory", 0))) for each in infos)
     written = all(
         each.get(f"aof_last_{what}_status", "ok") == "ok" for each in infos for what in ("write", "bgrewrite")
     )
@@ -162,8 +176,9 @@ def store_state() -> StoreState:
         address=address,
         server={"valkey": "Valkey", "redis": "Redis"}.get(name, name.title()),
         version=str(info.get(f"{name}_version", info.get("redis_version", ""))),
-        memory=sum(int(each.get("used_memory_rss", each.get("used_memory", 0))) for each in infos),
-        limit=sum(limits) if all(limits) else 0,
+        memory=memory,
+        limit=limit,
+        nearly_full=0 < limit * NEARLY_FULL <= memory,
         policy=str(info.get("maxmemory_policy", "")),
         durable=all(each.get("aof_enabled") for each in infos),
         write_error="" if written else "the last write or rewrite failed, see its log",

@@ -6,6 +6,7 @@ for a part that is away: it is shown as away.
 Roles, processes, the store, the databases, when duties ran and how many facts were dropped are of the installation as a
 whole, and every reader's. What names topics is not: consumers are those of the reader's scopes, also where they are
 only counted; what a duty or a process says went wrong, and what a role has to do, is said to who may see everything.
+How much memory and disk are taken, and how much goes on in the store, is told to who may reveal everything.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from hbus_console.cluster import asking, probes
 from hbus_console.cluster.asking import FeatureHealth
 from hbus_console.evidence.models import Notice
 from hbus_console.evidence.totals import total
+from hbus_console.messages.sizes import tells_all_sizes
 from hbus_console.nodes.stamps import Node, read_nodes
 from hbus_console.registry.loading import features, resolve
 from hbus_console.supervisor import roles as supervised
@@ -146,10 +148,19 @@ def cluster(who: Actor, clock: Clock | None = None) -> Cluster:
     databases = probes.database_states()
     now = status.collect(settings.STATE, found, clock, clock_alarm_ms=settings.CLOCK_ALARM_MS)
     scopes = visible_scopes(who)
+    store, databases = told_amounts(who, store, databases)
+    tells = tells_all_sizes(who)
     return Cluster(
         roles=roles(found, store, databases, scopes),
-        processes=[replace(_asked_now(line, store), last_error=said(line.last_error, scopes)) for line in now.lines],
-        memory=now.memory,
+        processes=[
+            replace(
+                _asked_now(line, store),
+                last_error=said(line.last_error, scopes),
+                memory=line.memory if tells else 0,
+            )
+            for line in now.lines
+        ],
+        memory=now.memory if tells else 0,
         store=store,
         databases=databases,
         consumers=[line for line in consumers(found) if _visible(scopes, line.topic)],
@@ -160,6 +171,15 @@ def cluster(who: Actor, clock: Clock | None = None) -> Cluster:
         idle=[line for line in idle(found) if _visible(scopes, line[0])],
         idle_unnamed=idle_unnamed(found) if GLOBAL in scopes else 0,
     )
+
+
+def told_amounts(
+    who: Actor, store: probes.StoreState, databases: Sequence[probes.DatabaseState]
+) -> tuple[probes.StoreState, list[probes.DatabaseState]]:
+    """Both as ``who`` may be told them: what they weigh goes by what lies in them, hidden or elsewhere."""
+    if tells_all_sizes(who):
+        return store, list(databases)
+    return store.without_amounts(), [each.without_size() for each in databases]
 
 
 def _asked_now(line: status.ProcessLine, store: probes.StoreState) -> status.ProcessLine:
@@ -347,7 +367,9 @@ def _store_role(store: probes.StoreState) -> RoleStanding:
         return RoleStanding("store", "bad", "does not answer", store.error)
     if store.refusal:
         return RoleStanding("store", "bad", "takes no writes", store.refusal)
-    note = f"{store.server} {store.version} · {size(store.memory)} · {'AOF' if store.durable else 'not durable'}"
+    weight = "" if store.memory is None else size(store.memory)
+    parts = (f"{store.server} {store.version}", weight, "AOF" if store.durable else "not durable")
+    note = " · ".join(part for part in parts if part)
     return RoleStanding("store", store.tone, "answers" if store.tone == "ok" else "needs care", note)
 
 
@@ -356,7 +378,8 @@ def _database_role(databases: Sequence[probes.DatabaseState]) -> RoleStanding:
     if away:
         return RoleStanding("database", "bad", "does not answer", f"{away[0].alias}: {away[0].error}")
     main = databases[0]
-    total = size(sum(state.size or 0 for state in databases))
+    sizes = [state.size for state in databases if state.size is not None]
+    total = size(sum(sizes)) if sizes else ""
     return RoleStanding(
         "database", "ok", "answers", " · ".join(part for part in (main.engine, main.journal, total) if part)
     )

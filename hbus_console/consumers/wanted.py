@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import redis
 from django.conf import settings
 
+from engine.core.clock import SystemClock
 from engine.core.errors import BadInput, ConfigurationError
 from hbus_console.access.permissions import GLOBAL, covers
 from hbus_console.access.scopes import valid_scope
@@ -16,8 +18,10 @@ from hbus_console.consumers.factory import consumer_for
 from hbus_console.consumers.host import Key, Wanted
 from hbus_console.consumers.policies import has_handler
 from hbus_console.database import fresh_connections
+from hbus_console.nodes.stamps import read_nodes
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services import policy_of, sync_registrations
+from hbus_console.wiring import store
 
 #: Why a subscription whose handler is in another worker does not run here.
 NO_HANDLER = "this worker has no handler registered for it"
@@ -49,6 +53,16 @@ def hosted_topics() -> tuple[str, ...]:
         ) from error
 
 
+def hosted_now() -> frozenset[Key] | None:
+    """What some living worker runs, also one that has other handlers than this; ``None`` where nobody can tell."""
+    try:
+        nodes = read_nodes(store.client(), settings.HBUS_PREFIX, SystemClock())
+    except redis.RedisError:
+        return None
+    lines = [line for node in nodes if not node.silent for line in node.detail.get("consumers") or ()]
+    return frozenset((str(line.get("topic")), str(line.get("group"))) for line in lines if isinstance(line, Mapping))
+
+
 class WantedSubscriptions:
     """Called by the host with every look; raises what the database raises.
 
@@ -59,12 +73,13 @@ class WantedSubscriptions:
         #: Subscriptions that cannot run here, and why; replaced by each call.
         self.problems: dict[Key, str] = {}
         self._scopes = hosted_topics()
+        self._brought: dict[Key, tuple[int, Sequence[str]]] = {}
 
     def __call__(self) -> dict[Key, Wanted]:
         problems: dict[Key, str] = {}
         wanted: dict[Key, Wanted] = {}
         with fresh_connections():
-            synced = sync_registrations()
+            synced = sync_registrations(brought=self._brought, hosted=hosted_now)
             for labels, why in (
                 (synced.waiting, "its topic does not exist yet"),
                 (synced.leaving, "a deleted one of its name is still being removed from the store"),

@@ -20,7 +20,7 @@ from hbus_console.schemas.models import SchemaVersion
 from hbus_console.topics.field_paths import FieldPath
 from hbus_console.topics.masking import mask, masked
 from hbus_console.topics.models import Topic
-from hbus_console.topics.payloads import MaskingRules, shown
+from hbus_console.topics.payloads import MaskingRules, shown, unreadable
 from hbus_console.ui.control_characters import json_to_send
 
 #: The longest payload that the form takes, in characters of JSON.
@@ -52,11 +52,17 @@ def draft(letter: DeadLetter) -> Draft:
     try:
         message = envelope.decode(bytes(letter.body))
     except MalformedEnvelope as error:
-        return Draft("", obstacle=f"Its envelope is unreadable: {error.what}")
+        return Draft("", obstacle=f"Its envelope is unreadable: {why_unreadable(letter, error)}")
     payload = shown(message, _rules(letter))
     if message.data_base64 is not None or payload.form != "json" or "*" in payload.hidden:
         return Draft("", obstacle="Only a payload of JSON can be edited that is not hidden as a whole.")
     return Draft(json_to_send(payload.value), payload.hidden)
+
+
+def why_unreadable(letter: DeadLetter, error: MalformedEnvelope) -> str:
+    """Why its envelope is none, as far as whoever sees the letter may be told."""
+    _, why = unreadable(bytes(letter.body), error, _rules(letter))
+    return why
 
 
 def parsed(text: str) -> Any:

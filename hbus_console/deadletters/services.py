@@ -306,7 +306,7 @@ def _message(letter: DeadLetter) -> tuple[Message | None, str]:
     try:
         return envelope.decode(bytes(letter.body)), ""
     except MalformedEnvelope as error:
-        return None, f"its envelope is unreadable ({error.what})"
+        return None, f"its envelope is unreadable ({editing.why_unreadable(letter, error)})"
 
 
 def _copy(original: Message, subscription: str, now_ms: int) -> Message:

@@ -203,10 +203,12 @@ def _matches(stored: Stored, condition: Condition, rules: MaskingRules) -> bool:
     """What is hidden whole fits nothing: whoever may ask whether may find out what."""
     try:
         message = envelope.decode(stored.body)
-        payload = None if message.data_base64 is not None else message.json()
+        if message.data_base64 is not None:
+            return False
+        payload = message.json()
     except (MalformedEnvelope, NotJson):
         return False
-    return message.data_base64 is None and not rules.opaque(payload) and condition.fits(payload)
+    return condition.fits(payload) and not rules.hide_whole(payload, message.payload())
 
 
 def _number(text: str) -> float | None:

@@ -84,7 +84,7 @@ class Chosen:
     def __init__(self, actor: Actor, selection: Selection) -> None:
         self._selection = selection
         topic = Topic.objects.filter(name=selection.topic).first()
-        self._hides = None if allows(actor, PAYLOAD_REVEAL, selection.topic) else MaskingRules.of(topic).opaque
+        self._hides = None if allows(actor, PAYLOAD_REVEAL, selection.topic) else MaskingRules.of(topic).hide_whole
         self._filter: MessageFilter | None = compile_filter(selection.filter) if selection.filter else None
 
     def __call__(self, message: Message) -> bool:

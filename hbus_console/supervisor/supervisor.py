@@ -57,6 +57,8 @@ class _Unit:
     log: LogFile
     ready: asyncio.Event = field(default_factory=asyncio.Event)
     process: Process | None = None
+    #: Why its process was killed, by whom else one would wonder; empty: it was not.
+    killed: str = ""
 
     @property
     def name(self) -> str:
@@ -200,7 +202,7 @@ class Supervisor:
         finally:
             watch.cancel()
             unit.process = None
-        ended = f"exit code {code}" if code >= 0 else f"killed by {signal.Signals(-code).name}"
+        ended = f"exit code {code}" if code >= 0 else unit.killed or f"killed by {signal.Signals(-code).name}"
         why = f"{ended}; last said: {process.last_line[:300]}" if process.last_line and code > 0 else ended
         return _End("ended", why, process.last_line if code == REFUSED else "")
 
@@ -224,7 +226,7 @@ class Supervisor:
         # Beside the loop: a role's program may have to be built first.
         command = await asyncio.to_thread(unit.role.command, self._at, unit.slot)
         process = await Process.start(command, environment, on_line)
-        unit.process = process
+        unit.process, unit.killed = process, ""
         try:
             created_s = psutil.Process(process.pid).create_time()
         except psutil.Error:
@@ -263,6 +265,7 @@ class Supervisor:
                 self._change(unit, unit.seen.state, reason=problem)
             if deaf_since is not None and self._clock.monotonic() - deaf_since >= patience_s:
                 self._console.say(f"{unit.name} has been deaf for {patience_s:g} s and is killed.")
+                unit.killed = f"deaf for {patience_s:g} s, and killed for that"
                 process.kill()
                 return
             if unit.seen.state == state.READY:

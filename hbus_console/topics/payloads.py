@@ -70,6 +70,14 @@ class MaskingRules:
             _bare(value) or any(FieldPath.parse(name).blocked(value) for name in self.masked_fields)
         )
 
+    def hide_whole(self, value: Any, text: bytes) -> bool:
+        """Whether a payload is hidden whole: ``value``, JSON that was read from ``text``.
+
+        Whoever searches or filters by what is in it finds none that is, or would be told what it holds.
+        """
+        # Of two members of one name the one that no reader here sees may hold what is masked.
+        return self.opaque(value) or (self.hide_something and repeats_a_name(text))
+
     def keep(self, others: MaskingRules) -> bool:
         """Whether all that ``others`` hide is hidden by these too, whatever the payload."""
         if others.opaque_hidden and not self.opaque_hidden:
@@ -100,8 +108,7 @@ def shown_body(body: bytes, rules: MaskingRules, revealed: Sequence[str] = (), *
         return Payload(form, value, size)
     if everything:
         return Payload("json", value, size)
-    # Of two members of one name the one that no reader here sees may hold what is masked.
-    if rules.opaque(value) or (rules.hide_something and repeats_a_name(body)):
+    if rules.hide_whole(value, body):
         return Payload("json", masked(rules.classification), None, ("*",))
     hidden = [name for name in rules.masked_fields if name not in revealed]
     cleaned = mask(value, hidden, rules.classification)

@@ -26,8 +26,8 @@ _TIMES = ("time", "expirytime")
 _ATTRIBUTES = {"key": "partitionkey", "priority": "hbuspriority"}
 
 Judge = Callable[["_Subject"], Any]
-#: Whether a payload, decoded, is hidden whole.
-Hides = Callable[[Any], bool]
+#: Whether a payload is hidden whole: decoded, and the JSON that it is.
+Hides = Callable[[Any, bytes], bool]
 
 
 class _Subject:
@@ -54,7 +54,7 @@ class _Subject:
         except NotJson:
             # Any writer may have put it there: it has no fields, as bytes have none.
             return MISSING
-        return MISSING if self._hides is not None and self._hides(payload) else payload
+        return MISSING if self._hides is not None and self._hides(payload, self.message.payload()) else payload
 
 
 class MessageFilter:

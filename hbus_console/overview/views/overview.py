@@ -27,11 +27,12 @@ def overview(request: HttpRequest) -> HttpResponse:
     who = actor(request)
     look = Look(who, _clock.now_ms())
     found = content.build(look, time_range(request))
+    roles_of = services.told_amounts(who, look.once(store), probes.database_states())
     context = {
         "nav": "overview",
         "overview": found,
         "concerns": concerns(look),
-        "roles": services.roles(look.once(nodes), look.once(store), probes.database_states(), look.scopes),
+        "roles": services.roles(look.once(nodes), *roles_of, look.scopes),
         "may_publish": allows(who, PUBLISH, SOMEWHERE),
         "examples": examples.offered(who) if not found.topics else [],
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 
 from django.db import transaction
@@ -32,12 +33,29 @@ class SyncReport:
     gone: list[str] = field(default_factory=list)
 
 
-def sync_registrations(actor: Actor = SYSTEM) -> SyncReport:
+#: A subscription: its topic, and its group there.
+Key = tuple[str, str]
+#: What this process has brought its declarations to: of each which row it was, and what of it persons hold.
+Brought = MutableMapping[Key, tuple[int, Sequence[str]]]
+
+
+def sync_registrations(
+    actor: Actor = SYSTEM,
+    *,
+    brought: Brought | None = None,
+    hosted: Callable[[], Collection[Key] | None] = tuple,
+) -> SyncReport:
     """Bring the subscriptions in line with the handlers this process has loaded; two queries when they are.
 
-    Call it only where all handlers are loaded: what is not declared here counts as gone from the code.
+    Call it only where all handlers are loaded: what is not declared here counts as gone from the code, unless it is
+    among what ``hosted`` says that others run just now; ``None``: that is not known, and nothing is gone.
+
+    ``brought`` is the caller's memory. With it each declaration is brought once, and again where the row is another
+    one, a person has let go of a field, or nobody's handler is named: processes of two versions side by side would else
+    undo each other's for as long as both run.
     """
     report = SyncReport()
+    brought = {} if brought is None else brought
     declared = {(one.topic, one.group): one for one in registrations()}
     topics = set(Topic.objects.filter(name__in={topic for topic, _ in declared}).values_list("name", flat=True))
     rows = {(row.topic.name, row.group): row for row in Subscription.objects.select_related("topic")}
@@ -48,13 +66,27 @@ def sync_registrations(actor: Actor = SYSTEM) -> SyncReport:
             key not in rows and StoreRemoval.objects.filter(topic=registration.topic, group=registration.group).exists()
         ):
             report.leaving.append("/".join(key))
-        elif key not in rows or _behind(rows[key], registration):
-            _sync_one(actor, registration, report)
+        else:
+            row = rows.get(key)
+            if row is None or ((brought.get(key) != _mark(row) or not row.handler_name) and _behind(row, registration)):
+                row = _sync_one(actor, registration, report)
+            brought[key] = _mark(row)
+    _let_go({key: row for key, row in rows.items() if row.handler_name and key not in declared}, hosted, report)
+    return report
+
+
+def _let_go(rows: Mapping[Key, Subscription], hosted: Callable[[], Collection[Key] | None], report: SyncReport) -> None:
+    """Of these no handler is declared here, and perhaps elsewhere."""
+    if not rows or (elsewhere := hosted()) is None:
+        return
     for key, row in rows.items():
-        if row.handler_name and key not in declared:
+        if key not in elsewhere:
             Subscription.objects.filter(pk=row.pk).update(handler_name="")
             report.gone.append("/".join(key))
-    return report
+
+
+def _mark(row: Subscription) -> tuple[int, Sequence[str]]:
+    return row.pk, tuple(row.held_fields)
 
 
 def _behind(row: Subscription, declared: Registration) -> bool:
@@ -65,18 +97,19 @@ def _behind(row: Subscription, declared: Registration) -> bool:
 
 
 @transaction.atomic
-def _sync_one(actor: Actor, declared: Registration, report: SyncReport) -> None:
+def _sync_one(actor: Actor, declared: Registration, report: SyncReport) -> Subscription:
     require(actor, SUBSCRIPTION_EDIT, declared.topic)
     topic = topic_lookup.topic(declared.topic)
     row = topic.subscriptions.select_for_update().filter(group=declared.group).first()
     if row is None:
-        _create(actor, topic, declared)
+        row = _create(actor, topic, declared)
         report.created.append(f"{topic.name}/{declared.group}")
     elif _follow(actor, row, declared):
         report.changed.append(f"{topic.name}/{declared.group}")
+    return row
 
 
-def _create(actor: Actor, topic: Topic, declared: Registration) -> None:
+def _create(actor: Actor, topic: Topic, declared: Registration) -> Subscription:
     row = Subscription(
         topic=topic,
         group=declared.group,
@@ -86,6 +119,7 @@ def _create(actor: Actor, topic: Topic, declared: Registration) -> None:
     row.save()
     record_act(actor, "subscription.declare", row, "declared in code", after=snapshot(row))
     transport_objects.after_commit(f"create {row.label}", lambda: transport_objects.begin_group(row))
+    return row
 
 
 def _follow(actor: Actor, row: Subscription, declared: Registration) -> bool:

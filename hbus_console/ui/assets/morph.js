@@ -27,6 +27,13 @@
     return node;
   }
 
+  /** Whether one may become the other: of what only its place tells, a notice becomes no column, and a table no list. */
+  function kin(one, other) {
+    if (one.nodeType !== other.nodeType || one.nodeName !== other.nodeName) return false;
+    if (one.nodeType !== Node.ELEMENT_NODE || (!one.classList.length && !other.classList.length)) return true;
+    return [...one.classList].some((each) => other.classList.contains(each));
+  }
+
   function named(nodes) {
     const found = new Map();
     for (const node of nodes) {
@@ -77,7 +84,7 @@
         let match = (wanted.get(name) === next && here.get(name)) || null;
         if (!match) {
           match = at;
-          const fits = () => match.nodeType === next.nodeType && match.nodeName === next.nodeName && !isWanted(match) && nameOf(match) === name;
+          const fits = () => !isWanted(match) && nameOf(match) === name && kin(match, next);
           while (match && !fits()) match = past(match.nextSibling);
         } else if (match.nodeName !== next.nodeName) match = null;
         // What stands between and nobody wants any more goes, so that what stays need not be moved.

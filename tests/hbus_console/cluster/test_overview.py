@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -155,3 +156,28 @@ def test_a_time_stands_well_behind_what_ends_as_a_sentence(page: Client, monkeyp
     monkeypatch.setattr(services, "living", lambda clock: ([node], ""))
     html = page.get("/cluster/").content.decode()
     assert html.count("It was away. Start it. (") == 2
+
+
+def test_amounts_are_told_to_who_may_reveal_everywhere_and_to_nobody_else(
+    client: Client, page: Client, make_user: MakeUser, stamped: None
+) -> None:
+    """By what the store and the databases grow, a hidden payload could be weighed."""
+    governors = [make_user(f"g{n}", "governor", scope) for n, scope in enumerate(("booking.*", "*"))]
+    viewer = make_user("v")
+
+    def told(user: User) -> tuple[set[bool], str]:
+        client.force_login(user)
+        found = client.get("/api/v1/cluster").json()
+        amounts = [found["store"][name] for name in ("memory", "operations", "keys")]
+        amounts += [database["size"] for database in found["databases"]]
+        html = client.get("/cluster/").content.decode() + client.get("/").content.decode()
+        return {amount is not None for amount in amounts}, html
+
+    assert [told(user)[0] for user in (*governors, viewer)] == [{False}, {True}, {False}]
+    for user in (governors[0], viewer):
+        html = told(user)[1]
+        assert ("<dt>memory</dt>" in html, "<dt>keys</dt>" in html, "<dt>size</dt>" in html) == (False,) * 3
+        assert not re.search(r"[0-9.]+ [kMG]B · (AOF|not durable)", html)
+    html = told(governors[1])[1]
+    assert "<dt>memory</dt>" in html
+    assert re.search(r"[0-9.]+ [kMG]i?B · (AOF|not durable)", html)

@@ -95,3 +95,11 @@ def test_write_errors_come_first() -> None:
     state = StoreState("x", durable=True, write_error="disk full")
     assert state.tone == "bad"
     assert "append-only file" in state.troubles[0]
+
+
+def test_without_amounts_it_still_says_that_it_is_nearly_full() -> None:
+    full = StoreState("x", memory=90, limit=100, nearly_full=True, policy="noeviction", durable=True, operations=7)
+    assert full.troubles == ["The store is 90 % full; publishes will be refused at 100 %."]
+    told = full.without_amounts()
+    assert (told.memory, told.operations, told.keys) == (None, None, None)
+    assert told.troubles == ["The store is nearly full; publishes will be refused at 100 %."]

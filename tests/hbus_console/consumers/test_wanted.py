@@ -14,6 +14,8 @@ from hbus_console.consumers.factory import consumer_for
 from hbus_console.consumers.policies import handler_of
 from hbus_console.consumers.role import run
 from hbus_console.consumers.wanted import ELSEWHERE, NAMED, NO_HANDLER, WantedSubscriptions, idle_report
+from hbus_console.nodes.beat import NodeBeat
+from hbus_console.nodes.stamps import key
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services.policy import policy_of
 from hbus_console.teams.models import Team
@@ -164,3 +166,20 @@ def test_a_report_names_the_first_without_a_handler_and_counts_the_others() -> N
     assert told["idle"][0] == {"topic": "t0000", "group": "g", "why": NO_HANDLER}
     assert told["idle"][-1] == {"topic": "z.last", "group": "g", "why": "drained on this worker"}
     assert len(json.dumps(told)) < 3_000
+
+
+def test_a_worker_of_other_apps_leaves_a_handler_to_the_one_that_runs_it(settings: Settings) -> None:
+    declare()
+    assert WantedSubscriptions()().keys() == {KEY}
+    handlers._registered.clear()
+    line = {"topic": KEY[0], "group": KEY[1], "state": "running"}
+    beat = NodeBeat(
+        store.client(), settings.HBUS_PREFIX, name="h:consumer:1", role="consumer", detail=lambda: {"consumers": [line]}
+    )
+    beat.beat()
+    other = WantedSubscriptions()
+    assert other() == {}
+    assert Subscription.objects.get().handler_name
+    store.client().delete(key(settings.HBUS_PREFIX))
+    assert other() == {}
+    assert not Subscription.objects.get().handler_name

@@ -146,6 +146,21 @@ def test_an_unreadable_envelope_can_only_be_discarded(operator: Actor, make_lett
     assert services.discard(operator, letter.pk, "garbage").done
 
 
+@pytest.mark.parametrize("masked", [["room"], []])
+def test_why_an_envelope_cannot_be_read_is_told_where_nothing_of_the_topic_is_masked(
+    operator: Actor, make_letter: MakeLetter, masked: list[str]
+) -> None:
+    """What is quoted of it, or at which byte it ends, may be what is masked."""
+    Topic.objects.update(masked_fields=masked, classification="internal")
+    letter = make_letter(body=b'{"specversion":"1.0","id":"q","source":"x","type":"t","Anna 4111":"v"}')
+    with pytest.raises(BadInput) as raised:
+        services.redrive(operator, letter.pk, REASON)
+    refused = f"{raised.value.what} {raised.value.remedy}"
+    for said in (refused, services.effect(operator, letter).obstacle, editing.draft(letter).obstacle):
+        assert "unreadable" in said
+        assert ("Anna 4111" in said) is (not masked)
+
+
 def test_an_ownerless_topic_takes_no_copy(operator: Actor, make_letter: MakeLetter) -> None:
     letter = make_letter()
     Topic.objects.update(team=None)

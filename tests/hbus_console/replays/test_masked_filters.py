@@ -9,8 +9,10 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
+from engine.bus import message as envelope
 from engine.bus.conformance.running import FactRecorder
 from engine.bus.producer import Receipt
+from engine.bus.transport import Outgoing
 from engine.core.clock import ManualClock, SystemClock
 from engine.core.errors import BadInput
 from hbus_console.access.permissions import Actor
@@ -24,7 +26,7 @@ from hbus_console.replays import spec as specs
 from hbus_console.replays.kind import survey
 from hbus_console.schemas.models import SchemaVersion
 from hbus_console.topics.models import Topic
-from hbus_console.wiring import fact_log
+from hbus_console.wiring import bus, fact_log
 from tests.hbus_console.replays.conftest import TOPIC, MakeUser, replay
 from tests.hbus_console.words import says
 
@@ -228,3 +230,17 @@ def test_no_evidence_of_a_message_says_that_it_fitted_what_is_masked(
     operation = replay(governor, filter=text, into_group="availability")
     told = [fact.detail for fact in seen.seen if fact.kind == "replayed"]
     assert (len(told), sum(f"operation {operation.pk}" in detail for detail in told)) == (1, said)
+
+
+@pytest.mark.parametrize("role", ["editor", "governor"])
+def test_no_filter_finds_a_payload_with_two_members_of_one_name_for_who_may_not_reveal(
+    published: list[Receipt], make_user: MakeUser, role: str
+) -> None:
+    body = b'{"specversion":"1.0","id":"d","source":"/s","type":"t","data":{"hotel":"A","hotel":"B"}}'
+    bus.transport().publish(TOPIC, [Outgoing("d", body)])
+    who = actor_of(make_user(role, name="someone"))
+    for hotel, found in (("B", role == "governor"), ("A", False), ("Resort", True)):
+        spec = {"topic": TOPIC, "filter": f'payload.hotel == "{hotel}"', "into_group": "availability"}
+        chosen = specs.Chosen(who, specs.read(who, spec, SystemClock().now_ms()))
+        entries = bus.admin().browse(TOPIC, limit=100).entries
+        assert any(chosen(envelope.decode(entry.body)) for entry in entries) is found, hotel

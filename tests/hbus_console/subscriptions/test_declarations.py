@@ -10,6 +10,7 @@ from engine.bus import handlers
 from hbus_console.access.permissions import SYSTEM, Forbidden
 from hbus_console.subscriptions import services
 from hbus_console.subscriptions.models import Subscription
+from hbus_console.subscriptions.services.declarations import Brought
 from hbus_console.topics.models import StoreRemoval, Topic
 from hbus_console.wiring import bus
 from tests.hbus_console.topics.conftest import EDITOR, OPERATOR
@@ -121,3 +122,50 @@ def test_syncing_takes_what_creating_takes(topic: Topic) -> None:
     declare()
     with pytest.raises(Forbidden):
         services.sync_registrations(OPERATOR)
+
+
+def test_two_versions_side_by_side_do_not_undo_each_others_declarations(
+    topic: Topic, told: Callable[[], list[str]]
+) -> None:
+    old: Brought = {}
+    new: Brought = {}
+    declare(concurrency=2)
+    services.sync_registrations(brought=old)
+    declare(concurrency=3)
+    # Whoever begins last has the word, and each look after that changes nothing.
+    assert services.sync_registrations(brought=new).changed == ["booking.created/billing"]
+    for concurrency, brought in ((2, old), (3, new)) * 3:
+        declare(concurrency=concurrency)
+        report = services.sync_registrations(brought=brought)
+        assert (report.created, report.changed, report.gone) == ([], [], [])
+        assert Subscription.objects.get().concurrency == 3
+    assert told() == ["subscription.declare", "subscription.declare"]
+
+
+def test_a_field_that_a_person_let_go_of_follows_the_code_again(topic: Topic) -> None:
+    brought: Brought = {}
+    declare(concurrency=2)
+    services.sync_registrations(brought=brought)
+    services.change_subscription(EDITOR, topic.name, "billing", {"concurrency": 9})
+    services.sync_registrations(brought=brought)
+    services.follow_code(EDITOR, topic.name, "billing")
+    services.sync_registrations(brought=brought)
+    assert Subscription.objects.get().concurrency == 2
+
+
+def test_a_handler_that_another_process_runs_is_not_gone_from_the_code(topic: Topic) -> None:
+    brought: Brought = {}
+    declare()
+    services.sync_registrations(brought=brought)
+    for hosted in ({("booking.created", "billing")}, None):
+        handlers.clear()
+        assert services.sync_registrations(hosted=lambda known=hosted: known).gone == []
+        assert Subscription.objects.get().handler_name
+    handlers.clear()
+    assert services.sync_registrations(hosted=lambda: {("booking.created", "other")}).gone == [
+        "booking.created/billing"
+    ]
+    # Who declares it says so again, although it has brought it before.
+    declare()
+    services.sync_registrations(brought=brought)
+    assert Subscription.objects.get().handler_name

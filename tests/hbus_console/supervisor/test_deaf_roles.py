@@ -53,6 +53,7 @@ def test_what_is_deaf_for_twenty_seconds_is_killed_and_started_again(bench: Benc
         clock.advance(0.2)
         if killed:
             await bench.until(lambda: bench.seen("one").pid not in {0, before})
+            assert bench.seen("one").last_error == "deaf for 20 s, and killed for that"
         else:
             clock.advance(3_600)
             await probed_again(bench)
