@@ -50,6 +50,20 @@ class TellsVanished(Protocol):
         ...
 
 
+@runtime_checkable
+class ClosesTopics(Protocol):
+    """An admin side that can shut a topic to publishers, whatever they believe. Thread-safe."""
+
+    def close_topic(self, topic: str) -> None:
+        """Nothing is stored in it from then on, by nobody, also not by who had begun before: it is answered ``FAILED``.
+
+        What lies there is delivered. :meth:`~engine.bus.transport.Admin.create_topic` opens it again, and
+        :meth:`~engine.bus.transport.Admin.delete_topic` leaves it closed, for 30 days at least. Idempotent; a store
+        that was emptied has forgotten it. Raises ``Unavailable``.
+        """
+        ...
+
+
 class WhereItIs(Enum):
     """Where a group stands with one message."""
 

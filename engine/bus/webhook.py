@@ -28,10 +28,10 @@ class WebhookHandler:
     """POSTs each message's envelope to ``url``, signed with ``secret``. Thread-safe.
 
     A 2xx settles. 410 and other 4xx are final, except 408, 425 and 429; everything else is tried again, not before
-    the time ``Retry-After`` asks for. Redirects are not followed and no proxy is used. ``timeout_s`` bounds the whole
-    call, from the look-up of the name to the answer. The body of the answer is neither read nor logged, and errors
-    tell the address without its secrets. A ``client`` of one's own decides where connections may go and brings its own
-    timeout; the handler closes it.
+    the time ``Retry-After`` asks for, or a day. Redirects are not followed and no proxy is used. ``timeout_s`` bounds
+    the whole call, from the look-up of the name to the answer. The body of the answer is neither read nor logged, and
+    errors tell the address without its secrets. A ``client`` of one's own decides where connections may go and brings
+    its own timeout; the handler closes it.
     """
 
     def __init__(

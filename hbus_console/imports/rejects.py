@@ -65,6 +65,12 @@ class Rejects:
                 # Not over what has come there meanwhile.
                 self._file = self._path.open("ab" if self._there else "xb")
             self._file.write(line)
+        except FileExistsError as error:
+            raise BadInput(
+                f"{self._path} was made by somebody else while this import ran.",
+                remedy="Another import of the same file may be under way. Let it end, or name another file.",
+                field="rejects",
+            ) from error
         except OSError as error:
             raise self._unwritable(error) from error
         self._length += len(line)

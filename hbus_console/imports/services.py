@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from engine.bus.producer import BatchItem, Producer, Receipt
 from engine.core.clock import Clock, SystemClock
-from engine.core.errors import BadInput, HbusError
+from engine.core.errors import BadInput, Conflict, HbusError
 from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.services import record
 from hbus_console.database import fresh_connections
@@ -267,17 +267,25 @@ def _going_on(before: ImportRun, request: ImportRequest) -> dict[str, Any]:
 
 
 def _account(run: ImportRun, rows: list[ImportRow], tally: Tally, rejects_bytes: int) -> None:
+    """Note what became of ``rows``, unless another import of the file did so meanwhile; raises ``Conflict`` then."""
+    before = run.read
     run.read += len(rows)
     run.last_line, run.last_row = rows[-1].line, rows[-1].digest
     run.published += tally.published
     run.deduplicated += tally.deduplicated
     run.rejected += tally.rejected
-    run.rejects_bytes = rejects_bytes
-    run.save(
-        update_fields=[
-            "read", "last_line", "last_row", "published", "deduplicated", "rejected", "rejects_bytes", "updated_at",
-        ]
+    run.rejects_bytes, run.updated_at = rejects_bytes, timezone.now()
+    noted = (
+        "read", "last_line", "last_row", "published", "deduplicated", "rejected", "rejects_bytes", "updated_at",
     )  # fmt: skip
+    # Each row is accounted for once, however many go through the file: the others' figures are never written over.
+    mine = ImportRun.objects.filter(pk=run.pk, read=before, finished_at=None)
+    if not mine.update(**{name: getattr(run, name) for name in noted}):
+        raise Conflict(
+            f"Another import of {run.file_name} into {run.topic} is under way, and accounts for its rows.",
+            remedy="Let it end. If it was stopped, run this again: nothing is published twice.",
+            field="file",
+        )
 
 
 def _finish(actor: Actor, run: ImportRun, report: ImportReport) -> None:

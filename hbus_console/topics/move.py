@@ -152,6 +152,12 @@ class Move:
             step = Step((), cursor, finished=True, note=f"{row.name} has turned back to {old} on the way")
             return lambda: step
         admin = bus.admin(old)
+        # A move that this one turned back from may have closed it just when it was opened.
+        bus.admin(task.spec["to"]).create_topic(row.name)
+        gone_ms = now - round(row.moved_at.timestamp() * 1000) if row.moved_at else OLD_RULES_MS
+        if gone_ms >= OLD_RULES_MS:
+            # Before it is looked at: what came until then is seen, and nothing comes after that.
+            moving.close_old(row.name, old)
         lags = {group: moving.lag_there(old, row.name, group) for group in _groups(row)}
         published = admin.counts(row.name).get("published", 0)
         left = sum(lag.unsettled or 0 for lag in lags.values())
@@ -168,7 +174,6 @@ class Move:
             note = f"{old} is empty; waiting until it has been quiet for {QUIET_MS // 1000} s"
             step = Step((), cursor, finished=False, note=note)
             return lambda: step
-        gone_ms = now - round(row.moved_at.timestamp() * 1000) if row.moved_at else OLD_RULES_MS
         if gone_ms < OLD_RULES_MS:
             note = f"{old} is empty; waiting until nobody can publish to it any more, {OLD_RULES_MS // 1000} s in all"
             step = Step((), cursor, finished=False, note=note)

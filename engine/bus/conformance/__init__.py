@@ -26,6 +26,7 @@ from engine.bus.conformance.admin import AdminConformance  # noqa: E402
 from engine.bus.conformance.base import TransportTests  # noqa: E402
 from engine.bus.conformance.browsing import BrowsingConformance  # noqa: E402
 from engine.bus.conformance.bulk import BulkConformance  # noqa: E402
+from engine.bus.conformance.closing import ClosingConformance  # noqa: E402
 from engine.bus.conformance.concurrency import ConcurrencyConformance  # noqa: E402
 from engine.bus.conformance.consuming import ConsumingConformance  # noqa: E402
 from engine.bus.conformance.deadletters import DeadLetterConformance  # noqa: E402
@@ -73,6 +74,7 @@ class TransportConformance(
     RetentionConformance,
     RereadingConformance,
     BulkConformance,
+    ClosingConformance,
     PartitionConformance,
     ParkingConformance,
     ConsumingConformance,
@@ -92,6 +94,7 @@ __all__ = [
     "AdminConformance",
     "BrowsingConformance",
     "ClaimingConformance",
+    "ClosingConformance",
     "ConcurrencyConformance",
     "ConsumerNameConformance",
     "ConsumingConformance",

@@ -59,6 +59,7 @@ PROMISES = {
     "K43": "A stretch of a log is the same however often it is read, and what retention took of it is counted",
     "K44": "What is written in bulk is stored once, whoever tries again, and each key in its order",
     "K45": "A dead letter outlives its group and its topic, until somebody has taken it over",
+    "K46": "What was closed or deleted stores nothing until it is made anew, whoever had begun to publish",
 }
 
 #: What a test may ask for, and how to see that a transport has it; else a field of :class:`Capabilities`.

@@ -12,6 +12,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from engine.bus.errors import GroupLost
+from engine.bus.optional import ClosesTopics
 from engine.bus.transport import Lag
 from engine.core.errors import BadInput, Conflict
 from hbus_console import checks
@@ -114,6 +115,19 @@ def cut_over(actor: Actor, name: str, to: str, without: Collection[str], reason:
     record(actor, "topic.move", row.subject, reason=checks.reason(reason), before=before, after=snapshot(row))
     catalog.changed()
     return row
+
+
+def close_old(name: str, old: str) -> None:
+    """Let nobody publish to ``old`` any more, which the topic is leaving and which can close it: by then only who stood
+    still for long would, and nobody would find it there."""
+    admin = bus.admin(old)
+    if not isinstance(admin, ClosesTopics):
+        return
+    admin.close_topic(name)
+    row = Topic.objects.filter(name=name).first()
+    if row is not None and carrier_of(row.transport) == old:
+        # It has turned back meanwhile.
+        admin.create_topic(name)
 
 
 @transaction.atomic

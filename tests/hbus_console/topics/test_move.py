@@ -13,7 +13,7 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings
 
-from engine.bus.transport import Lag, Settlement
+from engine.bus.transport import Lag, Outgoing, Settlement, Status
 from engine.core.errors import BadInput, Conflict
 from hbus_console.access.command_line import command_line_actor
 from hbus_console.access.permissions import SYSTEM, Forbidden
@@ -32,7 +32,7 @@ from hbus_console.topics import services as topics
 from hbus_console.topics.models import StoreRemoval, Topic
 from hbus_console.topics.services import TopicDraft
 from hbus_console.topics.services import moving as moving_services
-from hbus_console.topics.services.moving import finish_move
+from hbus_console.topics.services.moving import close_old, finish_move
 from hbus_console.topics.transport_objects import remove
 from hbus_console.wiring import bus, store
 from tests.hbus_console.operations.asking import asked_in_transaction
@@ -388,3 +388,36 @@ def test_it_waits_until_nobody_knows_the_old_rules(moving: Topic, monkeypatch: p
     assert (operation.state, moving.leaving) == ("running", "redis_stream")
     Topic.objects.filter(name="booking.created").update(moved_at=timezone.now() - timedelta(seconds=601))
     advance(operation, lambda: operation.state == "done")
+
+
+def publish_to_old(topic: str = "booking.created") -> Status:
+    """As who stood still in the midst of a publish goes on with it, long after."""
+    (outcome,) = bus.transport("redis_stream").publish(topic, [Outgoing("late", b"{}")])
+    return outcome.status
+
+
+def test_who_stood_still_while_it_moved_is_refused_and_not_lost(moving: Topic) -> None:
+    """Found by a stranger: an import that was stopped meanwhile had 2,000 confirmed where nobody read any more."""
+    operation = operations.start(SYSTEM, "move", SPEC, reason="more room").operation
+    assert publish_to_old() is Status.OK
+    advance(operation, lambda: "1 unsettled" in operation.note)
+    # By now the old rules are older than anybody may know them.
+    assert publish_to_old() is Status.FAILED
+    settle("redis_stream", 1)
+    advance(operation, lambda: operation.state == "done")
+    assert publish_to_old() is Status.FAILED
+    remove(StoreRemoval.objects.get())
+    assert publish_to_old() is Status.FAILED
+    assert bus.admin("redis_stream").depth("booking.created").messages == 0
+
+
+def test_one_that_turned_back_while_it_was_being_closed_is_open(moving: Topic) -> None:
+    close_old("booking.created", "nsq")
+    close_old("booking.created", "redis_stream")
+    assert publish_to_old() is Status.OK
+    # And the other way round, which its next step mends.
+    bus.admin("redis_stream").close_topic("booking.created")
+    Topic.objects.update(leaving="nsq", moved_at=timezone.now())
+    back = operations.start(SYSTEM, "move", {**SPEC, "to": "redis_stream"}, reason="nsq is slow").operation
+    advance(back, lambda: back.state == "done")
+    assert publish_to_old() is Status.OK

@@ -30,7 +30,7 @@ from engine.bus.transports.redis_stream.positions import (
     partitions_of,
     place,
 )
-from engine.bus.transports.redis_stream.scripts import DELETE_GROUP, PAUSE_GROUP, PLACE_GROUP
+from engine.bus.transports.redis_stream.scripts import DELETE_GROUP, DOOR, PAUSE_GROUP, PLACE_GROUP
 from engine.bus.transports.redis_stream.topic import GroupKeys, StoreTime, TopicKeys
 from engine.core.errors import HbusError
 from engine.core.store.failures import Refused
@@ -39,12 +39,15 @@ from engine.core.store.link import Link
 
 #: How many keys one SCAN step looks at when a topic is deleted.
 SCAN_STEP = 1_000
+#: How long a topic that was deleted takes nothing from who had begun to publish before, unless it is made anew.
+CLOSED_MS = 30 * 86_400_000
 
 #: What lies beside the counts in the same hashes.
 _NO_COUNTS = (
     b"generation",
     b"paused",
     b"incarnation",
+    b"closed",
     b"partitions",
     b"epoch",
     b"read_from",
@@ -65,14 +68,21 @@ class RedisStreamAdmin:
 
     def create_topic(self, topic: str) -> None:
         # A stream appears with its first entry or group; the statistics show that the topic is meant to be.
-        self._link.command("HSETNX", self._topic(topic).stats, "published", 0)
+        self._link.run(DOOR, (self._topic(topic).stats,), ("open",))
+
+    def close_topic(self, topic: str) -> None:
+        """See :class:`engine.bus.optional.ClosesTopics`."""
+        self._link.run(DOOR, (self._topic(topic).stats,), ("close",))
 
     def delete_topic(self, topic: str) -> None:
         keys = self._topic(topic)
+        # First: what a publisher that stood still would append afterwards, nobody would find.
+        self.close_topic(topic)
         for group in self.groups(topic):
             self.delete_group(topic, group)
         parts = self._parts(topic)
-        self._link.command("DEL", *[key for part in parts for key in part.streams], keys.stats, keys.trimmed)
+        self._link.command("DEL", *[key for part in parts for key in part.streams], keys.trimmed)
+        self._link.run(DOOR, (keys.stats,), ("forget", CLOSED_MS))
         cursor = b"0"
         while True:
             cursor, found = self._link.command(

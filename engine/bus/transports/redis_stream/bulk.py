@@ -14,7 +14,14 @@ from engine.bus.chunking import chunked
 from engine.bus.errors import KeyOfAnotherLane
 from engine.bus.transport import Outgoing, Priority
 from engine.bus.transports.redis_stream.scripts import BULK
-from engine.bus.transports.redis_stream.topic import CAPABILITIES, PRIORITIES, RedisPublishing, TopicKeys
+from engine.bus.transports.redis_stream.topic import (
+    CAPABILITIES,
+    CLOSED,
+    PRIORITIES,
+    PUBLISH_ANEW,
+    RedisPublishing,
+    TopicKeys,
+)
 from engine.core.errors import BadInput, OutcomeUnknown
 from engine.core.store.failures import Refused
 from engine.core.store.link import Arg
@@ -52,6 +59,8 @@ class RedisBulk(RedisPublishing):
                 if reply[0] == b"lane":
                     raise KeyOfAnotherLane(reply[1].decode())
                 stored, known = stored + reply[0], known + reply[1]
+                if reply[2] == b"closed":
+                    return Appended(stored, known, CLOSED, PUBLISH_ANEW)
                 if reply[2]:
                     refused = self._link.refused(reply[2].decode())
             if refused is not None:

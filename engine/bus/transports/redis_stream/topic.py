@@ -48,6 +48,9 @@ _MAKE_ANEW = (
     "Publishing it again cannot help: the stream takes nothing more. Once what it holds is settled, move the topic to "
     "another transport and back, or delete it with its subscriptions and make it anew."
 )
+#: Said of a topic that stores nothing.
+CLOSED = "its topic takes nothing here any more: it was moved or deleted meanwhile"
+PUBLISH_ANEW = "Publish it again: it goes where the topic is now."
 _RANKS = {priority: rank for rank, priority in enumerate(PRIORITIES, start=1)}
 _plan_encoder = msgspec.json.Encoder()
 
@@ -283,6 +286,8 @@ class RedisPublishing:
 
     def _other(self, each: Outgoing, reply: list[bytes]) -> Outcome:
         what, first, position = (part.decode() for part in reply)
+        if what == "closed":
+            return Outcome(Status.FAILED, each.message_id, error=CLOSED, remedy=PUBLISH_ANEW)
         if what == "failed":
             return _not_stored(each, self._link.refused(first))
         if what == "ok":

@@ -3,9 +3,15 @@
 --
 -- KEYS  1 the stream · 2 statistics of the topic
 -- ARGV  bodies
--- Result  one item per message: its id, or {'failed', the server's words, ''}
+-- Result  one item per message: its id, or {'failed', the server's words, ''}; {'closed', '', ''} where the topic takes
+--         nothing
 
 local stream, run, outcomes, stored = KEYS[1], redis.pcall, {}, #ARGV
+
+if redis.call('HEXISTS', KEYS[2], 'closed') == 1 then
+  for i = 1, #ARGV do outcomes[i] = { 'closed', '', '' } end
+  return outcomes
+end
 
 for i = 1, #ARGV do
   local id = run('XADD', stream, '*', 'event', ARGV[i])

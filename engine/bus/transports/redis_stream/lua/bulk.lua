@@ -5,11 +5,16 @@
 -- ARGV  1 now in ms, or '' for the server's clock · 2 for how long keys 5 and 6 are kept, ms · 3 the lane
 --       4 n, how many messages · 5 m, how many ordering keys · 6 '' when all go to the normal stream, else the index of
 --       each one's stream in KEYS, JSON · 7… n digests of idempotency keys, m ordering keys, n bodies
--- Result  {stored, known, the server's words or ''}, or {'lane', ordering key} and nothing was stored
+-- Result  {stored, known, the server's words, 'closed' where the topic takes nothing, or ''}, or {'lane', ordering key}
+--         and nothing was stored
 
 local n, m = tonumber(ARGV[4]), tonumber(ARGV[5])
 local window, first_key, before_bodies = ARGV[2], 7 + n, 6 + n + m
 local call, run = redis.call, redis.pcall
+
+if call('HEXISTS', KEYS[4], 'closed') == 1 then
+  return { 0, 0, 'closed' }
+end
 
 local seen = call('SMISMEMBER', KEYS[5], unpack(ARGV, 7, 6 + n))
 

@@ -10,7 +10,8 @@
 --       3… bodies
 -- Result  one item per message: its id when stored (the caller adds what the stream adds), or
 --         {'duplicate' | 'conflict', message id, position} of the original, {'held', message id, '@<due ms>'} where
---         another message's claim was met, {'ok', '', ''} for a claim, or {'failed', the server's words}
+--         another message's claim was met, {'ok', '', ''} for a claim, {'closed', '', ''} where the topic takes nothing,
+--         or {'failed', the server's words}
 --
 -- The value of an idempotency key is "<expires ms> <length of digest> <digest><position> <message id>". It holds the
 -- expiry as well, because an injected clock does not move the server's.
@@ -19,6 +20,11 @@ local plan = ARGV[2] ~= '' and cjson.decode(ARGV[2])
 local injected = ARGV[1] ~= ''
 local now = (injected or plan) and clock(ARGV[1])
 local outcomes, stored, deduplicated = {}, 0, 0
+
+if redis.call('HEXISTS', KEYS[4], 'closed') == 1 then
+  for i = 1, #ARGV - 2 do outcomes[i] = { 'closed', '', '' } end
+  return outcomes
+end
 
 local function append(key, body)
   return redis.pcall('XADD', key, injected and next_id(key, now) or '*', 'event', body)
