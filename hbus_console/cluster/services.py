@@ -117,6 +117,15 @@ class Cluster:
         return sum(line.state == "silent" for line in self.consumers)
 
     @property
+    def over(self) -> list[tuple[str, int, int]]:
+        """What consumers have recovered from, each once: what it was, how many met it, and when it was last."""
+        found: dict[str, list[int]] = {}
+        for line in self.consumers:
+            if line.error and line.recovered:
+                found.setdefault(line.error, []).append(line.error_ms)
+        return [(error, len(times), max(times)) for error, times in found.items()]
+
+    @property
     def running(self) -> int:
         return len(self.consumers) - self.silent
 

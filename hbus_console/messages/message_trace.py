@@ -87,6 +87,8 @@ class Life:
     copies: dict[str, list[LedgerEvent]] = field(default_factory=dict)
     #: Of those that died and were redriven again: as which, by their id.
     redriven_on: dict[str, str] = field(default_factory=dict)
+    #: And of those that died, which somebody discarded, by their id.
+    discarded_copies: set[str] = field(default_factory=set)
     #: The stack traces of its failed attempts, by their ids.
     stacks: dict[str, str] = field(default_factory=dict)
     #: The topic's subscriptions, also those that have not handled it yet.
@@ -420,6 +422,11 @@ def _relate(found: Life, seen: Q) -> None:
         if not died:
             break
         letters = DeadLetter.objects.filter(topic=found.topic_name, source=found.source, message_id__in=died)
+        found.discarded_copies |= {
+            letter
+            for letter, state in letters.values_list("message_id", "state")
+            if state == DeadLetter.State.DISCARDED
+        }
         further = dict(letters.exclude(redriven_as="").values_list("message_id", "redriven_as"))
         found.redriven_on |= further
         copies = set(further.values())

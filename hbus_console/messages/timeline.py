@@ -256,8 +256,10 @@ def last_copy(life: Life, letter: DeadLetter) -> tuple[str, int]:
 
 
 def end_of(life: Life, letter: DeadLetter) -> str:
-    """How a letter that was redriven ended in the end: ``settled``, ``dead``, or empty where it has not."""
+    """How a letter that was redriven ended: ``settled``, ``dead``, ``discarded``, or empty where it has not."""
     copy, _ = last_copy(life, letter)
+    if copy in life.discarded_copies:
+        return "discarded"
     return next((event.kind for event in life.copies.get(copy, ()) if event.kind in ("settled", "dead")), "")
 
 
@@ -279,7 +281,8 @@ def _fate_of(life: Life, letter: DeadLetter, copy: str) -> str:
             spent = f" in {duration(event.duration_us)}" if event.duration_us else ""
             return f"settled by {event.subscription} at attempt {event.attempt}{spent}"
         if event.kind == "dead":
-            return f"dead in {event.subscription} again after {counted(event.attempt, 'attempt')}"
+            died = f"dead in {event.subscription} again after {counted(event.attempt, 'attempt')}"
+            return f"{died}, and discarded there" if copy in life.discarded_copies else died
     if letter.copy is not None and letter.decided_at is not None:
         facets = {"subscription": letter.subscription, "source": letter.source}
         made = readable(MESSAGE, letter.topic, copy)

@@ -314,6 +314,8 @@ def _redriven(found: Life, letters: Sequence[DeadLetter]) -> tuple[str, str]:
     ends = {end_of(found, letter) for letter in letters}
     if ends == {"settled"}:
         return "ok", "redriven, settled"
+    if ends <= {"settled", "discarded"}:
+        return "act", "redriven, then discarded"
     return ("bad", "redriven, dead again") if "dead" in ends else ("act", "redriven")
 
 

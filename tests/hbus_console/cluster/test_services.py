@@ -9,6 +9,7 @@ from engine.core.clock import ManualClock
 from hbus_console.access.permissions import Actor
 from hbus_console.cluster import concerns, services
 from hbus_console.cluster.probes import DatabaseState, StoreState
+from hbus_console.cluster.services import Cluster
 from hbus_console.jobs.models import Job
 from hbus_console.nodes.stamps import Node
 from hbus_console.supervisor import status
@@ -187,3 +188,12 @@ def test_a_store_that_does_not_answer_is_not_called_ready_beside_it(
     monkeypatch.setattr(status, "collect", lambda *_, **__: status.Status(True, "", "", [line]))
     monkeypatch.setattr(services.probes, "store_state", lambda: answer)
     assert [line.state for line in services.cluster(admin_actor).processes] == [shown]
+
+
+def test_what_several_have_recovered_from_is_told_once() -> None:
+    lines = services.consumers(
+        [consumer(str(n), last_error=f"{n % 2} away", last_error_ms=1_000 + n, recovered_ms=2_000) for n in range(4)]
+        + [consumer("9", last_error="Timeout", last_error_ms=3_000)]
+    )
+    found = Cluster([], [], 0, STORE, [], lines, [], 0)
+    assert found.over == [("0 away", 2, 1_002), ("1 away", 2, 1_003)]

@@ -305,3 +305,9 @@ def test_the_last_of_what_was_redriven_again_and_again_is_told_where_it_began(
     event("m4", "dead", 1_800_100, "partner-sync", attempt=3)
     ends = "it died again, and was redriven as m4: dead in partner-sync again after 3 attempts"
     assert told() == (ends, [("bad", "redriven, dead again")])
+    # Nothing is owed any more once somebody has discarded that.
+    letter = DeadLetter.objects.get(message_id="m2")
+    letter.pk, letter.message_id, letter.redriven_as, letter.position = None, "m4", "", "3-0"
+    letter.state = DeadLetter.State.DISCARDED
+    letter.save(force_insert=True)
+    assert told() == (f"{ends}, and discarded there", [("act", "redriven, then discarded")])
