@@ -67,6 +67,10 @@ PAGES = [
     Page("access-token-new", "/access/tokens/new/"),
     Page("password", "/password/"),
     Page("cluster", "/cluster/"),
+    Page("archive", "/archive/"),
+    Page("archive-query", "/archive/query/"),
+    Page("archive-advice", "/archive/advice/"),
+    Page("audits", "/audits/"),
     Page("not-found", "/no-such-page/", status=404),
     Page("bad-input", "/charts/flow/?range=2h", status=400),
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from tests.browser.conftest import Watched
@@ -23,17 +25,15 @@ HELD = '<div class="columns"><section class="panel">{}</section><aside class="pa
 @pytest.mark.parametrize("before", [NOTICE, NOTICE + NOTICE, ""])
 @pytest.mark.parametrize("after", [NOTICE, NOTICE + NOTICE, ""])
 def test_a_notice_that_comes_or_goes_above_a_form_in_hand_doubles_nothing(
-    new_page: object, before: str, after: str
+    new_page: Callable[..., Watched], before: str, after: str
 ) -> None:
-    page: Watched = new_page()  # type: ignore[operator]
-    page.open("/operations/")
+    page = new_page().open("/operations/")
     said = page.evaluate(_MORPH, [before + COLUMNS.format("two", "form"), after + COLUMNS.format("none", "gone")])
     assert said == after + HELD.format("none", "form")
 
 
-def test_a_node_that_changes_its_tone_stays_the_same_node(new_page: object) -> None:
-    page: Watched = new_page()  # type: ignore[operator]
-    page.open("/operations/")
+def test_a_node_that_changes_its_tone_stays_the_same_node(new_page: Callable[..., Watched]) -> None:
+    page = new_page().open("/operations/")
     stays = page.evaluate(
         """() => {
           const one = document.createElement("div"), other = one.cloneNode();
