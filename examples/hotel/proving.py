@@ -9,9 +9,10 @@ from collections.abc import Iterator
 
 import msgspec
 
+from engine.core.verdicts import AuditVerdict
 from engine.pipeline.archive.tasks import in_this_process
 from engine.pipeline.audit.findings import FindingKind
-from engine.pipeline.audit.report import AuditVerdict, Report
+from engine.pipeline.audit.report import Report
 from examples.hotel.events import TOPICS
 from hbus_console.access.permissions import Actor
 from hbus_console.pipelines.archiving import run_archive, wanted_topics

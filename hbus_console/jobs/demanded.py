@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from itertools import groupby, takewhile
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from django.conf import settings
 from django.db.models import Max
@@ -18,7 +19,7 @@ from engine.cron.slots.parts import WHOLE, shard_of
 from engine.cron.slots.steps import OPEN, WORST_FIRST, RunState
 from hbus_console.jobs.judge import database_time
 from hbus_console.jobs.known import schedule_said
-from hbus_console.jobs.models import Job, JobCursor, JobRun, JobVersion
+from hbus_console.jobs.models import Job, JobCursor, JobRun
 from hbus_console.jobs.services.jobs import WHEN
 from hbus_console.jobs.undecided import told_until
 
@@ -36,8 +37,12 @@ class SlotDemand:
     until_s: int
     #: Whether it is over, so that nothing of it may be open any more.
     is_over: bool = False
+    #: Its slots, where somebody has them already.
+    known: Sequence[int] | None = None
 
     def slots(self) -> Iterator[int]:
+        if self.known is not None:
+            return iter(self.known)
         return (slot.at for slot in takewhile(lambda slot: slot.at <= self.until_s, self.schedule.slots(self.after_s)))
 
 
@@ -48,6 +53,8 @@ class SlotFault(NamedTuple):
     slot: int
     what: str
     says: str
+    #: The number of a run of it; 0: it has none.
+    run: int = 0
 
     def __str__(self) -> str:
         return f"{self.job} at {to_rfc3339(self.slot * 1000)}: {self.says}"
@@ -60,6 +67,7 @@ class SlotRow(NamedTuple):
     state: str
     reason: str
     part: str = WHOLE
+    pk: int = 0
 
 
 @dataclass
@@ -74,6 +82,8 @@ class SlotComparison:
     open: int = 0
     #: Neither, and why: states with reasons.
     explained: Counter[tuple[str, str]] = field(default_factory=Counter)
+    #: Of each of these the first row.
+    examples: dict[tuple[str, str], SlotRow] = field(default_factory=dict)
     faults: list[SlotFault] = field(default_factory=list)
     #: The rows of what is done.
     done_rows: list[SlotRow] = field(default_factory=list)
@@ -96,23 +106,30 @@ def demands_of(job: Job) -> list[SlotDemand]:
     cursor = JobCursor.objects.filter(job=job.name).first()
     if cursor is None:
         return []
-    kept_s = kept_from(job.name)
+    versions = job.versions.order_by("number").values_list("settings", "made_at")
+    return demands_by(job.name, versions, cursor.at, kept_from(job.name))
+
+
+def demands_by(
+    job: str, versions: Iterable[tuple[Mapping[str, Any], datetime]], decided_s: int, kept_s: int
+) -> list[SlotDemand]:
+    """Likewise, of its versions in their order: what each says and when it was made. Raises ``BadInput`` for a schedule
+    that cannot be read any more."""
     demands = []
     # A version that changes something else goes on with the schedule before it.
-    versions = groupby(job.versions.order_by("number"), key=_when)
-    held = [(said, next(same).made_at.timestamp()) for said, same in versions]
+    held = [(said, next(same)[1].timestamp()) for said, same in groupby(versions, key=_when)]
     for place, (said, from_s) in enumerate(held):
         last = place == len(held) - 1
-        until_s = cursor.at if last else math.floor(held[place + 1][1]) - SLACK_S
+        until_s = decided_s if last else math.floor(held[place + 1][1]) - SLACK_S
         after_s = max(math.ceil(from_s) + SLACK_S, kept_s)
         if after_s < until_s:
             when = dict(zip(WHEN, said, strict=True))
-            demands.append(SlotDemand(schedule_said(job.name, when), after_s, until_s))
+            demands.append(SlotDemand(schedule_said(job, when), after_s, until_s))
     return demands
 
 
-def _when(version: JobVersion) -> tuple[str, ...]:
-    return tuple(version.settings[name] for name in WHEN)
+def _when(version: tuple[Mapping[str, Any], datetime]) -> tuple[str, ...]:
+    return tuple(version[0][name] for name in WHEN)
 
 
 def kept_from(job: str) -> int:
@@ -129,6 +146,7 @@ def _compare(found: SlotComparison, demand: SlotDemand) -> None:
     rows = _rows(found.job, demand)
     # One row stands for all that nobody decided before a change.
     told = [(slot, until_s) for slot, same in rows.items() for row in same if (until_s := told_until(row.reason))]
+    told.append(_told_before(found.job, demand.after_s))
     demanded = list(demand.slots())
     found.demanded += len(demanded)
     for slot in demanded:
@@ -140,18 +158,25 @@ def _compare(found: SlotComparison, demand: SlotDemand) -> None:
         else:
             _judge_parts(found, same)
             _judge(found, min(same, key=lambda row: WORST_FIRST.index(RunState(row.state))), demand)
-    for slot in rows:
-        _fault(found, slot, "invented", "it has a row, and the schedule does not name it")
+    for slot, same in rows.items():
+        _fault(found, slot, "invented", "it has a row, and the schedule does not name it", same[0].pk)
+
+
+def _told_before(job: str, after_s: int) -> tuple[int, int]:
+    """From when to when the last row of before tells of slots that have none."""
+    before = JobRun.objects.filter(job=job, kind=JobRun.Kind.SCHEDULE, slot__lte=after_s).order_by("-slot", "-pk")
+    slot, reason = before.values_list("slot", "reason").first() or (0, "")
+    return slot, told_until(reason)
 
 
 def _judge_parts(found: SlotComparison, same: list[SlotRow]) -> None:
     """Each part has one row, and of shards there are all."""
     slot, parts = same[0].slot, {row.part for row in same}
     if len(same) > len(parts) or (WHOLE in parts and len(parts) > 1):
-        _fault(found, slot, "doubled", f"it has {len(same)} rows")
+        _fault(found, slot, "doubled", f"it has {len(same)} rows", same[-1].pk)
     shard = shard_of(min(parts))
     if shard is not None and len(parts) < shard.of:
-        _fault(found, slot, "missing", f"it has rows of {len(parts)} of {shard.of} shards")
+        _fault(found, slot, "missing", f"it has rows of {len(parts)} of {shard.of} shards", same[0].pk)
 
 
 def _judge(found: SlotComparison, row: SlotRow, demand: SlotDemand) -> None:
@@ -161,13 +186,14 @@ def _judge(found: SlotComparison, row: SlotRow, demand: SlotDemand) -> None:
     elif row.state in OPEN and not demand.is_over:
         found.open += 1
     elif row.state in OPEN or not row.reason:
-        _fault(found, row.slot, "unexplained", f"it is {row.state}, and nobody says why")
+        _fault(found, row.slot, "unexplained", f"it is {row.state}, and nobody says why", row.pk)
     else:
         found.explained[row.state, row.reason] += 1
+        found.examples.setdefault((row.state, row.reason), row)
 
 
-def _fault(found: SlotComparison, slot: int, what: str, says: str) -> None:
-    found.faults.append(SlotFault(found.job, slot, what, says))
+def _fault(found: SlotComparison, slot: int, what: str, says: str, run: int = 0) -> None:
+    found.faults.append(SlotFault(found.job, slot, what, says, run))
 
 
 def _rows(job: str, demand: SlotDemand) -> dict[int, list[SlotRow]]:

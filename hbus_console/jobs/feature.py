@@ -46,6 +46,7 @@ FEATURE = Feature(
     duties=("hbus_console.jobs.retention:run_retention",),
     alerts=("hbus_console.jobs.alerts:KINDS",),
     live=("hbus_console.jobs.live:cells", "hbus_console.jobs.live:kept"),
+    audits=("hbus_console.jobs.auditing:CHECK",),
     search=("hbus_console.jobs.finding:find",),
     tones={
         "running": "info",

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from engine.core.verdicts import AuditVerdict
 from engine.pipeline.audit.findings import FindingKind, Lying
-from engine.pipeline.audit.report import AuditVerdict
 from hbus_console.access.permissions import Actor
 from hbus_console.pipelines.audits.keeping import unpacked
 from hbus_console.pipelines.audits.reading import VERDICTS

@@ -6,8 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from django.db.models import Exists, OuterRef, QuerySet
 
-from engine.pipeline.audit.findings import Severity
-from engine.pipeline.audit.report import AuditVerdict
+from engine.core.verdicts import AuditVerdict, Severity
 from hbus_console.pipelines.audits.summary import read_summary
 from hbus_console.pipelines.models import AuditedTopic
 

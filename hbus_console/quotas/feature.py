@@ -39,6 +39,7 @@ FEATURE = Feature(
     projection="hbus_console.quotas.projection:QuotaProjection",
     ledger_models=("QuotaUse", "QuotaUseRollup", "UsesTrimmed"),
     alerts=("hbus_console.quotas.alerts:KINDS",),
+    audits=("hbus_console.quotas.auditing:CHECK",),
     concerns=("hbus_console.quotas.concerns:concerns",),
     search=("hbus_console.quotas.finding:find",),
     live=("hbus_console.quotas.live:cells",),

@@ -12,12 +12,14 @@ them or sees everything.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
+from itertools import takewhile
 from typing import Any
 
 from django.db.models import Q, QuerySet
 
+from engine.quota.rule import SIGNS
 from engine.quota.terms import person_of
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import GLOBAL, Actor, allows, covers, visible_scopes
@@ -59,6 +61,29 @@ def meets(scopes: tuple[str, ...], settings: Mapping[str, Any]) -> bool:
         or settings["service"] in OF_REQUESTS
         or any(_overlap(scope, settings["resource"]) for scope in scopes)
     )
+
+
+def whole_of(covered: Iterable[tuple[str, str]]) -> str:
+    """Who sees the whole of this (``hotels.rooms``, ``hotels.*``, ``*``: everything) sees all uses of policies about
+    these services and resources."""
+    places = {_place_of(service, resource) for service, resource in covered}
+    if len(places) == 1:
+        return places.pop()
+    # A place inside another is of it: what all have in common holds them, dot by dot.
+    parts = [place.removesuffix(".*").split(".") for place in places]
+    common = [same[0] for same in takewhile(lambda each: len(set(each)) == 1, zip(*parts, strict=False))]
+    return ".".join([*common, "*"])
+
+
+def _place_of(service: str, resource: str) -> str:
+    """Requests have no namespace: of a policy for whatever service none of theirs has a resource that begins as one."""
+    if service in OF_REQUESTS:
+        return GLOBAL
+    if not SIGNS & set(resource):
+        return resource
+    letters = "".join(takewhile(lambda letter: letter not in SIGNS, resource))
+    namespace, dot, _ = letters.rpartition(".")
+    return f"{namespace}.*" if dot else GLOBAL
 
 
 def policies_seen(who: Actor) -> QuerySet[QuotaPolicy]:

@@ -172,6 +172,8 @@ class Feature:
     roles: tuple[ProcessRole, ...] = ()
     #: Tuples of :class:`~hbus_console.alerts.kinds.AlertKind`.
     alerts: tuple[Dotted, ...] = ()
+    #: :class:`~hbus_console.registry.judging.AuditCheck`, one each: what an audit of the bus judges beside topics.
+    audits: tuple[Dotted, ...] = ()
     #: ``concerns(look) -> list[Concern]``: what needs a person.
     concerns: tuple[Dotted, ...] = ()
     #: ``find(actor, text) -> list[Group]``: what the search box finds.

@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from hbus_console.access.acts import VIEW, Act
 from hbus_console.registry.declaration import Feature, MenuEntry, Mount, Owned, ProcessRole, SubjectKind
+from hbus_console.registry.judging import AuditCheck
 from hbus_console.registry.loading import resolve
 from hbus_console.registry.unique import unique
 
@@ -88,6 +89,9 @@ PROJECTIONS = Named[Any]("a projection of the engine", "projection", _projection
 OPERATION_KINDS = Named[Any](
     "a kind of operation", "operations", lambda it: ((kind.name, kind) for kind in map(resolve, it.operations))
 )
+AUDITS = Named[AuditCheck](
+    "a check of audits", "audits", lambda it: ((check.name, check) for check in map(resolve, it.audits))
+)
 EXAMPLES = Named[Any]("an example", "examples", lambda it: ((each.name, each) for each in map(resolve, it.examples)))
 
 NAMED: tuple[Named[Any], ...] = (
@@ -105,5 +109,6 @@ NAMED: tuple[Named[Any], ...] = (
     FACT_KINDS,
     PROJECTIONS,
     OPERATION_KINDS,
+    AUDITS,
     EXAMPLES,
 )

@@ -11,8 +11,9 @@ from django.db import transaction
 from engine.bus.message import Message, encode
 from engine.core.clock import to_rfc3339
 from engine.core.subject import Subject
+from engine.core.verdicts import AuditVerdict
 from engine.pipeline.audit.percentiles import Percentiles
-from engine.pipeline.audit.report import Amount, AuditVerdict, TopicAudit
+from engine.pipeline.audit.report import Amount, TopicAudit
 from engine.pipeline.audit.report import Report as AuditReport
 from engine.quota import Source
 from hbus_console.access.acts import Role

@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 
 import msgspec
 
-
-class Severity(StrEnum):
-    #: Somebody has to look at it.
-    WRONG = "wrong"
-    #: It is not as one would expect, and something that was recorded says why.
-    EXPLAINED = "explained"
-    #: As it may be; told because one may want to know.
-    NOTICE = "notice"
+from engine.core.verdicts import FindingForm, Severity
 
 
 class FindingKind(StrEnum):
@@ -84,18 +76,6 @@ class Finding(msgspec.Struct, frozen=True, gc=False):
     #: Of what is explained: by what.
     why: str = ""
     samples: Sequence[Sample] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class FindingForm:
-    severity: Severity
-    #: Of several, with ``{count}``; and of one.
-    several: str
-    one: str
-
-    def says(self, count: int) -> str:
-        """The sentence."""
-        return self.one if count == 1 else self.several.format(count=f"{count:,}")
 
 
 FORMS: Mapping[FindingKind, FindingForm] = {

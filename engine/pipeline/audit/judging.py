@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.core.clock import from_rfc3339
+from engine.core.verdicts import AuditVerdict, Severity, verdict_of
 from engine.pipeline.audit.amounts import amount_of, share_of, summed, total_of
-from engine.pipeline.audit.findings import FORMS, Finding, FindingKind, Sample, Severity
+from engine.pipeline.audit.findings import FORMS, Finding, FindingKind, Sample
 from engine.pipeline.audit.gathering import Gathered, Topic
 from engine.pipeline.audit.histogram import Durations
 from engine.pipeline.audit.history import LostSpan, TopicHistory, in_a_span
@@ -20,13 +21,7 @@ from engine.pipeline.audit.matching import Matched
 from engine.pipeline.audit.ordering import Gaps, Order, joined_gaps
 from engine.pipeline.audit.outcomes import TOLD_OF, SubscriptionMatched
 from engine.pipeline.audit.places import Places, addresses, at_addresses, joined
-from engine.pipeline.audit.report import (
-    AuditVerdict,
-    SubscriptionAudit,
-    TopicAudit,
-    Window,
-    WindowOutcomes,
-)
+from engine.pipeline.audit.report import SubscriptionAudit, TopicAudit, Window, WindowOutcomes
 from engine.pipeline.audit.rereading import OF_DELIVERIES, OF_MESSAGES, OF_PUBLISHED, rows_at
 from engine.pipeline.audit.sampling import copy_samples, loss_samples, malformed_samples
 from engine.pipeline.audit.scope import Counted, Scope
@@ -236,13 +231,10 @@ class _Findings:
         return found
 
     def _verdict(self, judged: int) -> AuditVerdict:
-        severities = {finding.severity for finding in self.all}
-        if Severity.WRONG in severities:
-            return AuditVerdict.WRONG
         # Of a span in which nothing can be judged yet nobody knows that it is clean.
-        if (self.topic.messages.sides or self.topic.published.sides) and not (self.scope.is_closed and judged):
-            return AuditVerdict.OPEN
-        return AuditVerdict.EXPLAINED if Severity.EXPLAINED in severities else AuditVerdict.CLEAN
+        has_any = bool(self.topic.messages.sides or self.topic.published.sides)
+        is_open = has_any and not (self.scope.is_closed and judged)
+        return verdict_of((finding.severity for finding in self.all), is_open=is_open)
 
     def _subscription(self, each: _Subscription) -> SubscriptionAudit:
         outcomes = {kind: int(counts.sum()) for kind, counts in each.outcomes().items()}

@@ -3,21 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
 
 import msgspec
 
+from engine.core.verdicts import AuditVerdict, worst_of
 from engine.pipeline.audit.findings import Finding
 from engine.pipeline.audit.percentiles import Percentiles
-
-
-class AuditVerdict(StrEnum):
-    CLEAN = "clean"
-    #: What is missing was taken by retention, an erasure, or a loss that is known.
-    EXPLAINED = "explained"
-    WRONG = "wrong"
-    #: Nothing is wrong so far, and not everything is there yet.
-    OPEN = "open"
 
 
 class Amount(msgspec.Struct, frozen=True, gc=False):
@@ -101,8 +92,4 @@ class Report(msgspec.Struct, frozen=True, gc=False):
     @property
     def verdict(self) -> AuditVerdict:
         """The worst."""
-        said = {topic.verdict for topic in self.topics}
-        return next((verdict for verdict in WORST_FIRST if verdict in said), AuditVerdict.CLEAN)
-
-
-WORST_FIRST = (AuditVerdict.WRONG, AuditVerdict.OPEN, AuditVerdict.EXPLAINED, AuditVerdict.CLEAN)
+        return worst_of(topic.verdict for topic in self.topics)

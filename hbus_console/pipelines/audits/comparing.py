@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from engine.core.verdicts import AuditVerdict, Severity
 from engine.pipeline.audit.checks import CHECKS, Check
-from engine.pipeline.audit.findings import FindingKind, Severity
-from engine.pipeline.audit.report import AuditVerdict
+from engine.pipeline.audit.findings import FindingKind
 from hbus_console.pipelines.audits.reading import VERDICTS, SeenAudit, said
 
 

@@ -12,10 +12,11 @@ from django.db.models import Count, Max, Min, Q, QuerySet, Sum
 
 from engine.core.error_text import shortened
 from engine.core.errors import NotThere
+from engine.core.verdicts import WORST_FIRST, AuditVerdict, Severity
 from engine.pipeline.audit.checks import CHECKS, Check
-from engine.pipeline.audit.findings import FORMS, FindingKind, Severity
+from engine.pipeline.audit.findings import FORMS, FindingKind
 from engine.pipeline.audit.percentiles import Percentiles, merged
-from engine.pipeline.audit.report import WORST_FIRST, AuditVerdict, TopicAudit
+from engine.pipeline.audit.report import TopicAudit
 from hbus_console.access.permissions import Actor
 from hbus_console.access.scopes import namespace_q
 from hbus_console.database import in_batches

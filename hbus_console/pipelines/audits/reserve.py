@@ -10,7 +10,8 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from engine.pipeline.audit.findings import FORMS, Finding, FindingKind, Severity
+from engine.core.verdicts import Severity
+from engine.pipeline.audit.findings import FORMS, Finding, FindingKind
 from engine.pipeline.audit.report import TopicAudit
 from hbus_console.access.permissions import Actor
 from hbus_console.messages.sizes import tells_sizes

@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 
 from engine.core.prepared import prepared
-from engine.pipeline.audit.findings import FindingKind, Severity
+from engine.core.verdicts import Severity
+from engine.pipeline.audit.findings import FindingKind
 from engine.pipeline.audit.percentiles import Percentiles
 from engine.pipeline.audit.report import TopicAudit
 

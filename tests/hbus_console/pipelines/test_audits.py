@@ -21,8 +21,9 @@ from msgspec.structs import replace
 from pytest_django import Settings
 
 from engine.core.errors import BadInput, NotThere
+from engine.core.verdicts import AuditVerdict
 from engine.pipeline.archive.tasks import in_this_process
-from engine.pipeline.audit.report import AuditVerdict, Report
+from engine.pipeline.audit.report import Report
 from hbus_console.access.permissions import Actor, Forbidden
 from hbus_console.accounts.actors import actor_of
 from hbus_console.accounts.models import User

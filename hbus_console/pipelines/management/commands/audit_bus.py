@@ -12,10 +12,11 @@ import msgspec
 from django.core.management.base import BaseCommand
 
 from engine.core.clock import to_rfc3339
+from engine.core.verdicts import AuditVerdict
 from engine.pipeline.audit.closing import TELLING_MS
 from engine.pipeline.audit.findings import Finding, FindingKind
 from engine.pipeline.audit.percentiles import Percentiles
-from engine.pipeline.audit.report import AuditVerdict, Report, TopicAudit
+from engine.pipeline.audit.report import Report, TopicAudit
 from engine.pipeline.audit.summing import SKEW_MS
 from engine.pipeline.audit.tasks import ExecuteSides, run_side_task
 from engine.pipeline.on_spark import on_spark

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from engine.core.errors import BadInput, NotThere
+from engine.core.verdicts import AuditVerdict, Severity
 from engine.pipeline.audit.auditing import Auditor
-from engine.pipeline.audit.findings import FindingKind, Lying, Severity
-from engine.pipeline.audit.report import AuditVerdict
+from engine.pipeline.audit.findings import FindingKind, Lying
 from tests.engine.pipeline.audit.asking import audit, counts, of_kind, report
 from tests.engine.pipeline.audit.planting import Planter
 from tests.engine.pipeline.audit.telling import TOPIC, Hotel, Told

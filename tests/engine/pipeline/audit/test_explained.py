@@ -6,10 +6,10 @@ from collections import Counter
 from dataclasses import replace
 
 from engine.core.clock import to_rfc3339
+from engine.core.verdicts import AuditVerdict, Severity
 from engine.pipeline.audit.auditing import Auditor, TopicKnown
-from engine.pipeline.audit.findings import FindingKind, Lying, Sample, Severity
+from engine.pipeline.audit.findings import FindingKind, Lying, Sample
 from engine.pipeline.audit.judging import BEFORE, ERASED, LOSS, RETENTION
-from engine.pipeline.audit.report import AuditVerdict
 from engine.pipeline.lake.erasure import erase
 from engine.pipeline.lake.retention import let_go, set_rules
 from engine.pipeline.lake.state import TopicRules

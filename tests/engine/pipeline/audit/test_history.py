@@ -7,9 +7,9 @@ import shutil
 import numpy as np
 import pytest
 
+from engine.core.verdicts import AuditVerdict
 from engine.pipeline.audit.auditing import Auditor
 from engine.pipeline.audit.history import LogHistory, LostSpan, history_of
-from engine.pipeline.audit.report import AuditVerdict
 from engine.pipeline.audit.sides import SIDES
 from engine.pipeline.lake.commits import CommitLog
 from engine.pipeline.lake.retention import set_rules

@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import pytest
 
+from engine.core.verdicts import AuditVerdict
 from engine.pipeline.audit.auditing import Auditor, TopicKnown
 from engine.pipeline.audit.closing import TELLING_MS
-from engine.pipeline.audit.report import AuditVerdict, TopicAudit
+from engine.pipeline.audit.report import TopicAudit
 from tests.engine.pipeline.audit.telling import SUBSCRIPTIONS, TOPIC, Hotel, Told, season
 
 NUMBER = 200
