@@ -268,6 +268,7 @@ CHECK = AuditCheck(
     name="slots",
     title="Slots",
     one="job",
+    many="jobs",
     clean="each of {count} slots of {subjects} has one run, or a reason for none",
     nothing="no slot of the span could be judged",
     forms=_FORMS,

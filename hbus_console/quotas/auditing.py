@@ -51,39 +51,41 @@ _TOLD = {"wrong": "over", "fallback": "fallback", "opened": "opened"}
 
 def judge_quotas(span: JudgedSpan) -> Iterator[Judgement]:
     """Of every policy of tokens that was in force. Raises what ``span.go_on`` does."""
-    now_s = span.now_ms // 1000
     kept = reach(span.now_ms)
-    booked_ms = freshness.facts(span.now_ms).of_ms
-    known_s = min(now_s - YOUNG_S, now_s if booked_ms is None else booked_ms // 1000 - TELLING_S)
-    asked_s = now_s - LATE_S if span.to_ms is None else min(now_s, span.to_ms // 1000)
-    to_s = (known_s if span.to_ms is None else min(known_s, asked_s)) // MINUTE_S * MINUTE_S
+    to_s, is_late = _end(span)
     from_s = kept.quarters if span.from_ms is None else -(-span.from_ms // 60_000) * MINUTE_S
     books = BooksInForce(max(from_s, kept.quarters), to_s)
     since_s = books.since_s
-    if since_s is None:
-        return
-    begin = max(from_s, kept.quarters, since_s)
-    if begin >= to_s:
+    if since_s is None or (begin := max(from_s, kept.quarters, since_s)) >= to_s:
         return
     judging = OverAdmission(books, cut_offs((begin - SLACK_S) * 1000, (to_s + SLACK_S) * 1000), kept, span.go_on)
     judging.walk(begin, to_s)
-    whole_s = judging.left_out_s or begin
-    why = ""
+    begin_ms, why = max(begin, judging.left_out_s) * 1000, ""
     if judging.left_out_s:
-        why = f"before {to_rfc3339(whole_s * 1000)}: there are too many uses"
+        why = f"before {to_rfc3339(begin_ms)}: there are too many uses"
     elif span.from_ms is not None and begin > from_s and not (begin == since_s and books.begins):
-        why = f"before {to_rfc3339(whole_s * 1000)}: uses, or the policies of then, are kept no longer"
+        why = f"before {to_rfc3339(begin_ms)}: uses, or the policies of then, are kept no longer"
     names = {policy_of(rule.id) for rule in books.newest().rules if is_judged(rule)}
     for name in sorted({*names, *judging.policies}):
         of_it = judging.policies.get(name, PolicyWindows())
         findings = list(_found(name, of_it))
-        if is_late := to_s + MINUTE_S <= asked_s:
+        if is_late:
             findings.append(CHECK.finding("unbooked", 1, f"since {to_rfc3339(to_s * 1000)}"))
         if why:
             findings.append(CHECK.finding("left_out", 1, why))
         verdict = verdict_of((each.severity for each in findings), is_open=is_late)
         scope = whole_of(books.about[name])
-        yield Judgement(policy_subject(name), scope, verdict, whole_s * 1000, to_s * 1000, of_it.judged, findings)
+        yield Judgement(policy_subject(name), scope, verdict, begin_ms, to_s * 1000, of_it.judged, findings)
+
+
+def _end(span: JudgedSpan) -> tuple[int, bool]:
+    """The minute up to which it can be judged, and whether more of it should be booked by now."""
+    now_s, booked_ms = span.now_ms // 1000, freshness.facts(span.now_ms).of_ms
+    known_s = min(now_s - YOUNG_S, now_s if booked_ms is None else booked_ms // 1000 - TELLING_S)
+    wanted_s = now_s - LATE_S if span.to_ms is None else min(now_s, span.to_ms // 1000)
+    end_s = known_s if span.to_ms is None else min(known_s, wanted_s)
+    to_s = end_s // MINUTE_S * MINUTE_S
+    return to_s, to_s + MINUTE_S <= wanted_s
 
 
 def _found(name: str, of_it: PolicyWindows) -> Iterator[JudgedFinding]:
@@ -105,6 +107,7 @@ CHECK = AuditCheck(
     name="quotas",
     title="Quotas",
     one="policy",
+    many="policies",
     clean="in each of {count} windows of {subjects} no more was admitted than the limit and the burst allow",
     nothing="no use of a limit in the span could be judged",
     forms=_FORMS,

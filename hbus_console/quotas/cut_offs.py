@@ -1,4 +1,4 @@
-"""When nodes were cut off from the control plane, as they told it: meanwhile each spends by itself what its rules say."""
+"""When nodes were cut off from the control plane, as they told it: each spends by itself meanwhile."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, reduce
 
 from engine.core.clock import to_datetime
 from engine.core.errors import BadInput
@@ -86,11 +86,9 @@ class HeldRules:
             return
         of_each = [{(it.rule, it.owner): it for it in _of(book, name)} for book in self._books]
         for which, bucket in of_each[0].items() if of_each else ():
-            same = [buckets.get(which) for buckets in of_each]
-            if all(other is not None and other.is_like(bucket) for other in same):
-                for other in same:
-                    bucket = bucket.or_larger(other or bucket)
-                yield bucket
+            same = [it for buckets in of_each if (it := buckets.get(which)) is not None and it.is_like(bucket)]
+            if len(same) == len(of_each):
+                yield reduce(HeldBucket.or_larger, same)
 
 
 def _of(book: Book, name: Name) -> Iterator[HeldBucket]:

@@ -122,13 +122,14 @@ class OverAdmission:
                 if its.bucket.period is not Period.NONE:
                     self._add_to_period(its, minute)
                     continue
-                self._judge_rate(its, minute, minute + span_s)
+                self._judge(its, minute, minute + span_s, _most(its.bucket, span_s))
                 if span_s < QUARTER_S:
                     cell = minute // QUARTER_S * QUARTER_S, its.bucket.rule, its.bucket.owner
                     _add(quarters, cell, its)
         for (quarter, rule, _), its in quarters.items():
-            if self._books.is_in_all(rule, quarter, quarter + QUARTER_S):
-                self._judge_rate(its, quarter, quarter + QUARTER_S)
+            end_s = quarter + QUARTER_S
+            if its.admitted <= _most(its.bucket, QUARTER_S) or self._books.is_in_all(rule, quarter, end_s):
+                self._judge(its, quarter, end_s, _most(its.bucket, QUARTER_S))
         return len(found)
 
     @staticmethod
@@ -149,10 +150,6 @@ class OverAdmission:
         if at_ms > began_ms:
             _add(self._periods, (bucket.rule, bucket.owner, began_ms // 1000), its)
 
-    def _judge_rate(self, its: _Sum, from_s: int, to_s: int) -> None:
-        bucket = its.bucket
-        self._judge(its, from_s, to_s, bucket.limit * (to_s - from_s + SLACK_S) + bucket.room)
-
     def _judge(self, its: _Sum, from_s: int, to_s: int, most: float) -> None:
         bucket = its.bucket
         policy = self.policies.setdefault(bucket.policy, PolicyWindows())
@@ -169,6 +166,11 @@ class OverAdmission:
             policy.tell("fallback", over, nodes)
         else:
             policy.tell("wrong", over)
+
+
+def _most(bucket: HeldBucket, span_s: int) -> float:
+    """Of one that counts no period, in a window of that length."""
+    return bucket.limit * (span_s + SLACK_S) + bucket.room
 
 
 def _add(sums: dict[_Cell, _Sum], cell: _Cell, its: _Sum) -> None:

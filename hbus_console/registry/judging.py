@@ -75,8 +75,9 @@ class AuditCheck:
 
     name: str
     title: str
-    #: What one of its subjects is called: ``job``.
+    #: What one of its subjects is called, and several: ``job``, ``jobs``.
     one: str
+    many: str
     #: What is said where nothing was found, with ``{count}`` of what was looked at and ``{subjects}``; and where
     #: nothing was looked at.
     clean: str
