@@ -25,12 +25,14 @@ def audit(
     *,
     days: int = 0,
     asked_by: str = "",
+    beside: bool | None = None,
 ) -> str:
-    """Audit what the archive has: of these topics, or of all; from and to an RFC 3339 instant, or so many days back."""
+    """Audit what the archive has: of these topics, or of all; from and to an RFC 3339 instant, or so many days back.
+    With all topics, or where ``beside`` says so, the slots of jobs and the windows of quotas are judged, too."""
     # It brings numpy and pyarrow, likewise.
     from hbus_console.pipelines.audits.working import audit_and_keep
 
-    return audit_and_keep(context, topics or [], since, until, days=days, asked_by=asked_by)
+    return audit_and_keep(context, topics or [], since, until, days=days, asked_by=asked_by, beside=beside)
 
 
 @job_function(ROLLUP_JOB)

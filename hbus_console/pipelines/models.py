@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.db import models
 
 from engine.bus.subjects import subscription_subject, topic_subject
-from engine.core.subject import Subject
+from engine.core.subject import NAMESPACE_LIMIT, TEXT_LIMIT, Subject
 from engine.pipeline.rollup.series import Resolution
 from hbus_console.teams.models import Team
 from hbus_console.topics.models import Topic
@@ -34,8 +34,8 @@ class LakeBegun(models.Model):
 
 
 class BusAudit(models.Model):
-    """One audit of what the lake has, as it ended. Its verdict is that of whoever looks: the worst of the topics that
-    they may see."""
+    """One audit of what the lake has, as it ended. Its verdict is that of whoever looks: the worst of what they may
+    see of it."""
 
     at = models.DateTimeField(db_index=True)
     took_ms = models.PositiveIntegerField()
@@ -91,6 +91,37 @@ class AuditedTopic(models.Model):
     def subject(self) -> Subject:
         """Its topic."""
         return Subject("topic", self.topic)
+
+
+class AuditedSubject(models.Model):
+    """What one audit says of one thing that is no topic: as the feature whose it is judged it."""
+
+    audit = models.ForeignKey(BusAudit, on_delete=models.CASCADE, related_name="subjects")
+    #: See :attr:`~hbus_console.registry.judging.AuditCheck.name`.
+    check_name = models.CharField(max_length=40)
+    #: The text form of a :class:`engine.core.subject.Subject`.
+    about = models.CharField(max_length=TEXT_LIMIT)
+    #: See :attr:`~hbus_console.registry.judging.Judgement.scope`.
+    scope = models.CharField(max_length=NAMESPACE_LIMIT + 2)
+    verdict = models.CharField(max_length=10)
+    from_ms = models.BigIntegerField()
+    to_ms = models.BigIntegerField()
+    judged = models.BigIntegerField()
+    #: All of them, compressed: see :mod:`~hbus_console.pipelines.audits.keeping`; empty: there is none.
+    findings = models.BinaryField(default=b"")
+
+    class Meta:
+        ordering = ["check_name", "about"]
+        constraints = [
+            models.UniqueConstraint(fields=["audit", "check_name", "about"], name="pipelines_audited_subject_once")
+        ]
+        # Lists of audits count the verdicts of each.
+        indexes = [models.Index(fields=["audit", "verdict", "scope"], name="pipelines_subject_verdicts")]
+
+    @property
+    def subject(self) -> Subject:
+        """What it is about."""
+        return Subject.parse(self.about)
 
 
 class SeriesPoint(models.Model):

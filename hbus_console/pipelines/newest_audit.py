@@ -10,9 +10,9 @@ from engine.core.verdicts import AuditVerdict
 from engine.pipeline.audit.findings import FindingKind, Lying
 from hbus_console.access.permissions import Actor
 from hbus_console.pipelines.audits.keeping import unpacked
-from hbus_console.pipelines.audits.reading import VERDICTS
 from hbus_console.pipelines.audits.reserve import reserved_topics
 from hbus_console.pipelines.audits.summary import read_summary
+from hbus_console.pipelines.audits.verdict_words import VERDICTS
 from hbus_console.pipelines.models import AuditedTopic
 
 _AGAIN = (FindingKind.DUPLICATE, FindingKind.CONFLICTING)

@@ -69,7 +69,7 @@ class JudgedSpan:
     go_on: Callable[[], None] = lambda: None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class AuditCheck:
     """One question, and who answers it."""
 
@@ -87,6 +87,10 @@ class AuditCheck:
     #: One judgement for each subject that has something to be judged. It reads in small pieces, holds no lock, and
     #: takes time that does not grow without bound: what it leaves out, it says.
     judge: Callable[[JudgedSpan], Iterable[Judgement]]
+
+    def counted(self, subjects: int) -> str:
+        """``3 jobs``."""
+        return f"{subjects:,} {self.one if subjects == 1 else self.many}"
 
     def finding(self, kind: str, count: int, why: str = "", samples: Sequence[JudgedSample] = ()) -> JudgedFinding:
         """Of that kind, with the first few of ``samples``."""

@@ -27,8 +27,8 @@ from hbus_console.ui.formats import epoch_ms
 
 
 class AuditBody(Body):
-    """What to audit: these topics, or all that one may have audited; from and to an RFC 3339 instant, where said.
-    Under the same ``key`` it is one audit."""
+    """What to audit: these topics, or all that one may have audited with jobs and quotas; from and to an RFC 3339
+    instant, where said. Under the same ``key`` it is one audit."""
 
     topics: list[str] = []
     since: str = ""
@@ -44,14 +44,17 @@ class AuditAskedOut(msgspec.Struct):
 
 
 class BusAuditOut(msgspec.Struct):
-    """One audit, as far as one may see its topics. ``verdict`` is ``clean``, ``explained``, ``open`` (not all is there
-    yet) or ``wrong``: the worst of them; of so many topics something is ``wrong``."""
+    """One audit, as far as one may see what it is of. ``verdict`` is ``clean``, ``explained``, ``open`` (not all is
+    there yet) or ``wrong``: the worst of all; of so many topics something is ``wrong``. ``subjects`` are jobs and quota
+    policies, ``wrong_subjects`` those of which something is."""
 
     id: int
     at: str
     verdict: str
     topics: int
     wrong: int
+    subjects: int
+    wrong_subjects: int
     archived: int
     since: str
     until: str
@@ -76,6 +79,8 @@ def shape(line: ListedAudit) -> dict[str, Any]:
             verdict=line.verdict,
             topics=line.topics,
             wrong=line.wrong,
+            subjects=line.subjects,
+            wrong_subjects=line.wrong_subjects,
             archived=line.archived,
             since=to_rfc3339(line.from_ms),
             until=to_rfc3339(line.to_ms),
@@ -119,9 +124,9 @@ class Audits(ApiView):
 class AuditOfTopics(ApiView):
     @extend_schema(
         operation_id="audits_read",
-        summary="One audit whole: the report of each topic",
-        description="Those that one may see; `of` says whether these are all, and `files` and `computed` are null "
-        "where they are not. What `manage.py audit_bus --json` tells, and who asked for it when; "
+        summary="One audit whole: the report of each topic, and of each job and quota policy",
+        description="Those that one may see, the latter under `judged`; `of` says whether these are all, and `files` "
+        "and `computed` are null where they are not. What `manage.py audit_bus --json` tells, and who asked for it when; "
         "`bytes` are null for a topic that masks what one may not reveal.",
         tags=["audits"],
         responses={(200, "application/json"): OpenApiTypes.OBJECT, **REFUSED},

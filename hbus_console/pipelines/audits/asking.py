@@ -31,8 +31,8 @@ MOST_KEY = 128
 
 @dataclass(frozen=True, slots=True)
 class WantedAudit:
-    """Of these topics, of all that one may have audited where none is named; a span as RFC 3339 says it, either end
-    may be empty. ``key``: under the same one of the same person it is one audit."""
+    """Of these topics; of all that one may have audited, and of jobs and quotas, where none is named; a span as RFC
+    3339 says it, either end may be empty. ``key``: under the same one of the same person it is one audit."""
 
     topics: Sequence[str] = ()
     since: str = ""
@@ -57,6 +57,8 @@ def ask_audit(actor: Actor, wanted: WantedAudit) -> JobRun:
         "since": wanted.since,
         "until": wanted.until,
         "asked_by": actor.name,
+        # Who names no topic has all that they may have audited by name here.
+        "beside": not wanted.topics,
     }
     # It audits for everybody, and everybody reads of their topics alone: who may ask was asked above.
     made = trigger(SYSTEM, AUDIT_JOB, Trigger(parameters, f"{actor.name}: {reason}", _own(actor, wanted.key)))

@@ -15,10 +15,12 @@ from hbus_console import checks
 from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.services import record
 from hbus_console.pipelines.auditing import run_audit
+from hbus_console.pipelines.audits.judged import JudgedByCheck, judge_all, whole_verdict
 from hbus_console.pipelines.audits.keeping import AskedAudit, keep_report
 from hbus_console.pipelines.audits.table import findings_parquet
 from hbus_console.pipelines.feature import AUDIT_JOB, AUDIT_RUN
 from hbus_console.pipelines.models import BusAudit
+from hbus_console.registry.judging import JudgedSpan
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,7 @@ class KeptAudit:
     """What it says, and the row that keeps it."""
 
     report: Report
+    judged: Sequence[JudgedByCheck]
     row: BusAudit
 
 
@@ -39,18 +42,22 @@ def audit_at_once(
     execute: ExecuteSides | None = None,
     clock: Clock | None = None,
 ) -> KeptAudit:
-    """Of these topics, of all that the lake has where none is named. Raises ``Forbidden`` for one that ``actor`` may
-    not have audited, and as :func:`~hbus_console.pipelines.auditing.run_audit`."""
+    """Of these topics; of all that the lake has, and of what is judged beside them, where none is named. Raises
+    ``Forbidden`` for one that ``actor`` may not have audited, and as
+    :func:`~hbus_console.pipelines.auditing.run_audit`."""
     for name in topics or [""]:
         require(actor, AUDIT_RUN, name)
     reason = checks.reason(reason)
     time = clock or SystemClock()
     began = time.monotonic()
     report = run_audit(topics, from_ms, to_ms, execute=execute, clock=time)
+    span = JudgedSpan(from_ms, to_ms, time.now_ms())
+    judged = [] if topics else judge_all(span)
     took_ms = round((time.monotonic() - began) * 1000)
-    findings = findings_parquet(report)
+    findings = findings_parquet(report, judged)
     with transaction.atomic():
-        row = keep_report(report, AskedAudit(took_ms, actor.name, None, from_ms, to_ms), findings)
-        after = {"audit": row.pk, "topics": list(topics), "verdict": report.verdict.value}
+        row = keep_report(report, AskedAudit(took_ms, actor.name, None, from_ms, to_ms), findings, judged)
+        verdict = whole_verdict(report.verdict, judged).value
+        after = {"audit": row.pk, "topics": list(topics), "verdict": verdict}
         record(actor, "bus-audit.run", Subject("job", AUDIT_JOB), reason=reason, after=after)
-    return KeptAudit(report, row)
+    return KeptAudit(report, judged, row)

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from engine.core.verdicts import AuditVerdict, Severity
-from engine.pipeline.audit.checks import CHECKS, Check
+from engine.pipeline.audit.checks import CHECKS
 from engine.pipeline.audit.findings import FindingKind
-from hbus_console.pipelines.audits.reading import VERDICTS, SeenAudit, said
+from hbus_console.pipelines.audits.judged import audit_checks
+from hbus_console.pipelines.audits.reading import SeenAudit, said
+from hbus_console.pipelines.audits.subjects import counted_findings
+from hbus_console.pipelines.audits.verdict_words import VERDICTS
+from hbus_console.registry.judging import AuditCheck
 
 
 @dataclass(frozen=True, slots=True)
 class CheckDifference:
-    """Of one kind of finding over the topics of both."""
+    """Of one kind of finding over all of both."""
 
-    check: Check
+    title: str
     #: What it is, with the larger of both counts.
     says: str
     before: int
@@ -25,6 +29,24 @@ class CheckDifference:
     @property
     def more(self) -> int:
         return self.after - self.before
+
+
+@dataclass(frozen=True, slots=True)
+class SubjectDifference:
+    """Of a job, a policy or the like; without a verdict it is in the other audit only."""
+
+    check: AuditCheck
+    named: str
+    before: AuditVerdict | None
+    after: AuditVerdict | None
+
+    @property
+    def tones(self) -> tuple[str, str]:
+        return _tone(self.before), _tone(self.after)
+
+    @property
+    def said(self) -> tuple[str, str]:
+        return _said(self.before), _said(self.after)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +73,8 @@ class Comparison:
     checks: Sequence[CheckDifference]
     #: Those whose verdict differs first.
     topics: Sequence[TopicDifference]
+    #: Those whose verdict differs.
+    subjects: Sequence[SubjectDifference]
 
     @property
     def differing(self) -> int:
@@ -59,10 +83,10 @@ class Comparison:
 
 
 def compare(before: SeenAudit, after: SeenAudit) -> Comparison:
-    """Over the topics that whoever looks may see of either."""
+    """Over what whoever looks may see of either."""
     counted = _counted(before), _counted(after)
     checks = [
-        CheckDifference(check, said(kind, severity, max(counts)), *counts)
+        CheckDifference(check.title, said(kind, severity, max(counts)), *counts)
         for check in CHECKS
         for kind in check.kinds
         for severity in Severity
@@ -81,7 +105,32 @@ def compare(before: SeenAudit, after: SeenAudit) -> Comparison:
                 now.archived if now else 0,
             )
         )
-    return Comparison(checks, sorted(topics, key=lambda each: (each.before is each.after, each.topic)))
+    ordered = sorted(topics, key=lambda each: (each.before is each.after, each.topic))
+    return Comparison([*checks, *_beside(before, after)], ordered, _subjects(before, after))
+
+
+def _beside(before: SeenAudit, after: SeenAudit) -> Iterator[CheckDifference]:
+    for check in audit_checks().values():
+        was, now = (
+            counted_findings(each for each in audit.subjects if each.check is check) for audit in (before, after)
+        )
+        for kind, form in check.forms.items():
+            for severity in Severity:
+                counts = was[kind, severity], now[kind, severity]
+                if any(counts):
+                    yield CheckDifference(check.title, form.says(max(counts)), *counts)
+
+
+def _subjects(before: SeenAudit, after: SeenAudit) -> list[SubjectDifference]:
+    was, now = ({(each.check.name, str(each.subject)): each for each in audit.subjects} for audit in (before, after))
+    found = []
+    for which in sorted({*was, *now}):
+        old, new = was.get(which), now.get(which)
+        its = new or old
+        verdicts = old.verdict if old else None, new.verdict if new else None
+        if its is not None and verdicts[0] is not verdicts[1]:
+            found.append(SubjectDifference(its.check, its.named, *verdicts))
+    return found
 
 
 def _counted(audit: SeenAudit) -> Counter[tuple[FindingKind, Severity]]:

@@ -18,12 +18,15 @@ from hbus_console.access.permissions import Actor
 from hbus_console.messages.sizes import tells_sizes
 from hbus_console.pipelines.audits.reading import SeenAudit, seen_as, sees_whole
 from hbus_console.pipelines.audits.signing import public_key, signed
+from hbus_console.pipelines.audits.subjects import SeenSubject
 from hbus_console.topics.models import Topic
 from hbus_console.ui.formats import epoch_ms
 
 _COLUMNS = (
     *("topic", "owner", "verdict", "from", "to", "published", "archived"),
     *("check", "finding", "severity", "count", "subscription", "says", "why", "samples"),
+    # Of what is no topic, and how much of it was looked at.
+    *("subject", "judged"),
 )
 #: What :class:`~engine.pipeline.audit.report.Amount` is told of, in the whole and in each window.
 _AMOUNTS = ("published", "archived", "replayed")
@@ -32,13 +35,13 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def as_json(audit: SeenAudit, who: Actor) -> bytes:
-    """The audit of the topics in it, signed by this installation."""
+    """The audit of what is in it, signed by this installation."""
     return msgspec.json.encode(signed(msgspec.json.encode(content(audit, who))))
 
 
 def content(audit: SeenAudit, who: Actor) -> dict[str, Any]:
     """All that is known of it and may be told to ``who``: ``bytes`` of a topic that masks what they may not reveal are
-    null, for a window of one message would tell what that is. For who sees a part of the topics, it says so, and what
+    null, for a window of one message would tell what that is. For who sees a part of it, it says so, and what
     is counted over all of them is null."""
     it, whole = audit.audit, sees_whole(audit)
     topics = Topic.objects.in_bulk([row.topic for row in audit.rows], field_name="name")
@@ -57,6 +60,33 @@ def content(audit: SeenAudit, who: Actor) -> dict[str, Any]:
         "topics": [
             {"owner": row.owner, **_content_of(topic, who, topics.get(topic.topic))} for row, topic in audit.reports()
         ],
+        "judged": [judgement_content(each) for each in audit.subjects],
+    }
+
+
+def judgement_content(its: SeenSubject) -> dict[str, Any]:
+    """What is said of one thing that is no topic."""
+    return {
+        "check": its.check.name,
+        "subject": str(its.subject),
+        "verdict": its.verdict,
+        "from_ms": its.from_ms,
+        "to_ms": its.to_ms,
+        "judged": its.judged,
+        "findings": [
+            {
+                "kind": each.kind,
+                "severity": each.severity,
+                "count": each.count,
+                "says": each.says,
+                "why": each.why,
+                "samples": [
+                    {"says": sample.says, "at_ms": sample.at_ms, "subject": str(sample.subject)}
+                    for sample in each.samples
+                ],
+            }
+            for each in its.findings
+        ],
     }
 
 
@@ -72,7 +102,7 @@ def _content_of(topic: TopicAudit, who: Actor, there: Topic | None) -> dict[str,
 
 
 def as_csv(audit: SeenAudit) -> Iterator[str]:
-    """A line for each finding, and one for each topic without any."""
+    """A line for each finding, and one for each topic, job or the like without any."""
     yield csv_line(_COLUMNS)
     for row, topic in audit.reports():
         published = "" if topic.published is None else topic.published.messages
@@ -81,9 +111,23 @@ def as_csv(audit: SeenAudit) -> Iterator[str]:
             *(published, topic.archived.messages),
         )
         for finding in topic.findings:
-            yield csv_line((*about, *_told(finding)))
+            yield _line(about, _told(finding))
         if not topic.findings:
-            yield csv_line((*about, *[""] * (len(_COLUMNS) - len(about))))
+            yield _line(about)
+    for each in audit.subjects:
+        about = ("", "", each.verdict.value, to_rfc3339(each.from_ms), to_rfc3339(each.to_ms), "", "")
+        named = (str(each.subject), each.judged)
+        for said in each.findings:
+            samples = " ".join(str(sample.subject) for sample in said.samples)
+            told = (each.check.name, said.kind, said.severity.value, said.count, "", said.says, said.why, samples)
+            yield _line(about, told, named)
+        if not each.findings:
+            yield _line(about, (each.check.name, *[""] * 7), named)
+
+
+def _line(*parts: Sequence[object]) -> str:
+    values = [value for part in parts for value in part]
+    return csv_line([*values, *[""] * (len(_COLUMNS) - len(values))])
 
 
 def _told(finding: Finding) -> tuple[object, ...]:

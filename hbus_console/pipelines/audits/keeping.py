@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -15,8 +15,10 @@ from django.utils import timezone
 from engine.core.prepared import prepared
 from engine.pipeline.audit.percentiles import merged
 from engine.pipeline.audit.report import Report, TopicAudit
+from hbus_console.pipelines.audits.judged import JudgedByCheck
 from hbus_console.pipelines.audits.summary import summary_of
-from hbus_console.pipelines.models import AuditedTopic, BusAudit
+from hbus_console.pipelines.models import AuditedSubject, AuditedTopic, BusAudit
+from hbus_console.registry.judging import JudgedFinding, Judgement
 from hbus_console.topics.models import Topic
 
 
@@ -32,8 +34,9 @@ class AskedAudit:
 
 
 @transaction.atomic
-def keep_report(report: Report, asked: AskedAudit, findings: bytes) -> BusAudit:
-    """Write it down, ``findings`` beside it as Parquet, and let go of those older than ``HBUS_AUDIT_DAYS``."""
+def keep_report(report: Report, asked: AskedAudit, findings: bytes, judged: Iterable[JudgedByCheck] = ()) -> BusAudit:
+    """Write it down with what was ``judged`` beside it, ``findings`` as Parquet, and let go of those older than
+    ``HBUS_AUDIT_DAYS``."""
     made = BusAudit.objects.create(
         at=timezone.now(),
         took_ms=asked.took_ms,
@@ -66,8 +69,31 @@ def keep_report(report: Report, asked: AskedAudit, findings: bytes) -> BusAudit:
         ),
         batch_size=200,
     )
+    AuditedSubject.objects.bulk_create(
+        (_row(made, by.check.name, each) for by in judged for each in by.judgements), batch_size=200
+    )
     BusAudit.objects.filter(at__lt=made.at - timedelta(days=settings.HBUS_AUDIT_DAYS)).delete()
     return made
+
+
+def _row(audit: BusAudit, check: str, its: Judgement) -> AuditedSubject:
+    return AuditedSubject(
+        audit=audit,
+        check_name=check,
+        about=str(its.subject),
+        scope=its.scope,
+        verdict=its.verdict,
+        from_ms=its.from_ms,
+        to_ms=its.to_ms,
+        judged=its.judged,
+        findings=zlib.compress(msgspec.json.encode(its.findings)) if its.findings else b"",
+    )
+
+
+def unpacked_findings(kept: bytes | memoryview) -> Sequence[JudgedFinding]:
+    """What a row of a subject has."""
+    found = bytes(kept)
+    return msgspec.json.decode(zlib.decompress(found), type=prepared(list[JudgedFinding])) if found else []
 
 
 def packed(topic: TopicAudit) -> bytes:

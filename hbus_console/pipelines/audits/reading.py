@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
-from django.db.models import Count, Max, Min, Q, QuerySet, Sum
+from django.db.models import Count, Exists, Max, Min, OuterRef, Q, QuerySet, Sum
 
 from engine.core.error_text import shortened
 from engine.core.errors import NotThere
-from engine.core.verdicts import WORST_FIRST, AuditVerdict, Severity
+from engine.core.verdicts import WORST_FIRST, AuditVerdict, Severity, worst_of
 from engine.pipeline.audit.checks import CHECKS, Check
 from engine.pipeline.audit.findings import FORMS, FindingKind
 from engine.pipeline.audit.percentiles import Percentiles, merged
@@ -22,48 +22,21 @@ from hbus_console.access.scopes import namespace_q
 from hbus_console.database import in_batches
 from hbus_console.pipelines.audits.keeping import unpacked
 from hbus_console.pipelines.audits.reserve import reserved_report, reserved_summary, reserved_topics, tells_apart
+from hbus_console.pipelines.audits.subjects import (
+    SeenSubject,
+    SubjectAnswer,
+    answers_of,
+    known_q,
+    seen_q,
+    seen_subjects,
+)
 from hbus_console.pipelines.audits.summary import SubscriptionReach, TopicSummary, read_summary
-from hbus_console.pipelines.models import AuditedTopic, BusAudit
-
-#: What each verdict is called, and its tone.
-VERDICTS: Mapping[AuditVerdict, tuple[str, str]] = {
-    AuditVerdict.WRONG: ("something is wrong", "bad"),
-    AuditVerdict.OPEN: ("not all is there yet", "info"),
-    AuditVerdict.EXPLAINED: ("holds, with what is explained", "warn"),
-    AuditVerdict.CLEAN: ("holds", "ok"),
-}
-_TONES = {Severity.WRONG: "bad", Severity.EXPLAINED: "warn", Severity.NOTICE: "info"}
-_ICONS = {
-    "bad": ("outline/alert-circle", "wrong"),
-    "warn": ("outline/alert-triangle", "explained"),
-    "info": ("outline/info-circle", "worth knowing"),
-    "muted": ("outline/minus", "not judged"),
-    "ok": ("outline/check", "holds"),
-}
-_WORST = (Severity.WRONG, Severity.EXPLAINED, Severity.NOTICE)
-
-
-class _HasVerdict(Protocol):
-    @property
-    def verdict(self) -> AuditVerdict: ...
-
-
-class _Judged:
-    """What a page says of a verdict."""
-
-    __slots__ = ()
-
-    @property
-    def says(self: _HasVerdict) -> str:
-        return VERDICTS[self.verdict][0]
-
-    @property
-    def tone(self: _HasVerdict) -> str:
-        return VERDICTS[self.verdict][1]
+from hbus_console.pipelines.audits.verdict_words import ICONS, TONES, WORST, WithVerdict
+from hbus_console.pipelines.models import AuditedSubject, AuditedTopic, BusAudit
 
 
 @dataclass(frozen=True, slots=True)
-class ListedAudit(_Judged):
+class ListedAudit(WithVerdict):
     """One line of the list."""
 
     audit: BusAudit
@@ -72,6 +45,9 @@ class ListedAudit(_Judged):
     archived: int
     #: Of how many topics something is wrong.
     wrong: int
+    #: Of how many things beside topics it says something, and of how many that something is wrong.
+    subjects: int
+    wrong_subjects: int
     from_ms: int
     to_ms: int
 
@@ -94,7 +70,7 @@ class CheckAnswer:
     @property
     def icon(self) -> tuple[str, str]:
         """Its name, and what it says."""
-        return _ICONS[self.tone]
+        return ICONS[self.tone]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,11 +85,11 @@ class AlsoSaid:
     @property
     def icon(self) -> tuple[str, str]:
         """Its name, and what it says."""
-        return _ICONS[self.tone]
+        return ICONS[self.tone]
 
 
 @dataclass(frozen=True, slots=True)
-class TopicLine(_Judged):
+class TopicLine(WithVerdict):
     """One topic of an audit."""
 
     row: AuditedTopic
@@ -151,12 +127,16 @@ class Tier:
         return "100 %" if self.complete >= 1 else f"{int(self.complete * 1_000_000) / 10_000:g} %"
 
 
-class SeenAudit(_Judged):
+class SeenAudit(WithVerdict):
     """One audit. Not thread-safe."""
 
-    def __init__(self, audit: BusAudit, rows: Sequence[AuditedTopic], who: Actor) -> None:
+    def __init__(
+        self, audit: BusAudit, rows: Sequence[AuditedTopic], who: Actor, subjects: Sequence[SeenSubject] = ()
+    ) -> None:
         self.audit = audit
         self.rows = rows
+        #: What it says beside topics, the worst first.
+        self.subjects = subjects
         self._who = who
 
     @cached_property
@@ -195,15 +175,21 @@ class SeenAudit(_Judged):
 
     @cached_property
     def verdict(self) -> AuditVerdict:
-        return worst(row.verdict for row in self.rows)
+        return worst([*(row.verdict for row in self.rows), *(each.verdict for each in self.subjects)])
 
     @property
     def from_ms(self) -> int:
-        return min(row.from_ms for row in self.rows)
+        """Of its topics, or else of what it looked at beside them."""
+        return min(each.from_ms for each in self.rows or self.subjects)
 
     @property
     def to_ms(self) -> int:
-        return max(row.to_ms for row in self.rows)
+        return max(each.to_ms for each in self.rows or self.subjects)
+
+    @cached_property
+    def subject_answers(self) -> list[SubjectAnswer]:
+        """Of every check beside those of topics."""
+        return answers_of(self.subjects)
 
     @cached_property
     def archived(self) -> int:
@@ -245,9 +231,9 @@ class SeenAudit(_Judged):
             counts: Counter[tuple[FindingKind, Severity]] = Counter()
             for _, tally in of_it:
                 counts[tally.kind, tally.severity] += tally.count
-            ordered = sorted(counts, key=lambda of: (_WORST.index(of[1]), check.kinds.index(of[0])))
+            ordered = sorted(counts, key=lambda of: (WORST.index(of[1]), check.kinds.index(of[0])))
             says = [said(kind, severity, counts[kind, severity]) for kind, severity in ordered]
-            tone = _TONES[ordered[0][1]] if ordered else "ok"
+            tone = TONES[ordered[0][1]] if ordered else "ok"
             if not ordered and not self.judged:
                 # What holds of nothing says nothing.
                 says, tone = ["no message of the span could be judged"], "muted"
@@ -307,60 +293,79 @@ def said(kind: FindingKind, severity: Severity, count: int) -> str:
 
 
 def worst(verdicts: Iterable[str]) -> AuditVerdict:
-    """Of several topics together."""
-    found = set(verdicts)
-    return next((verdict for verdict in WORST_FIRST if verdict.value in found), AuditVerdict.CLEAN)
+    """Of several topics and other things together."""
+    return worst_of(map(AuditVerdict, verdicts))
 
 
 def listed(who: Actor) -> QuerySet[BusAudit]:
-    """Those that have a topic which ``who`` may see."""
-    rows = AuditedTopic.objects.filter(namespace_q(who, "topic"))
-    return BusAudit.objects.defer("findings").filter(pk__in=rows.values("audit"))
+    """Those that say something of a topic, or of another thing, which ``who`` may see."""
+    topics = AuditedTopic.objects.filter(namespace_q(who, "topic"), audit=OuterRef("pk"))
+    subjects = AuditedSubject.objects.filter(seen_q(who), audit=OuterRef("pk"))
+    return BusAudit.objects.defer("findings").filter(Exists(topics) | Exists(subjects))
 
 
 def lines(who: Actor, audits: Sequence[BusAudit]) -> list[ListedAudit]:
     """How each of these stands, for ``who``."""
-    each = (
-        AuditedTopic.objects.filter(namespace_q(who, "topic"), audit__in=audits)
-        .order_by()
-        .values("audit")
-        .annotate(
-            count=Count("pk"),
-            sum=Sum("archived"),
-            first=Min("from_ms"),
-            last=Max("to_ms"),
-            **{verdict.value: Count("pk", filter=Q(verdict=verdict.value)) for verdict in AuditVerdict},
+    of_topics = AuditedTopic.objects.filter(namespace_q(who, "topic"), audit__in=audits).order_by()
+    topics = {
+        row["audit"]: row
+        for row in of_topics.values("audit").annotate(
+            **_counts(), sum=Sum("archived"), first=Min("from_ms"), last=Max("to_ms")
         )
+    }
+    of_subjects = AuditedSubject.objects.filter(seen_q(who), audit__in=audits).order_by()
+    subjects = {row["audit"]: row for row in of_subjects.values("audit").annotate(**_counts())}
+    alone = of_subjects.filter(audit__in=[audit for audit in audits if audit.pk not in topics])
+    spans = {row["audit"]: row for row in alone.values("audit").annotate(first=Min("from_ms"), last=Max("to_ms"))}
+    return [
+        _line(audit, topics.get(audit.pk, {}) | spans.get(audit.pk, {}), subjects.get(audit.pk, {})) for audit in audits
+    ]
+
+
+def _counts() -> dict[str, Count]:
+    return {
+        "count": Count("pk"),
+        **{verdict.value: Count("pk", filter=Q(verdict=verdict.value)) for verdict in AuditVerdict},
+    }
+
+
+def _line(audit: BusAudit, topics: Mapping[str, Any], subjects: Mapping[str, Any]) -> ListedAudit:
+    verdict = worst(each.value for each in AuditVerdict if topics.get(each.value) or subjects.get(each.value))
+    wrong = AuditVerdict.WRONG.value
+    return ListedAudit(
+        audit,
+        verdict,
+        topics.get("count", 0),
+        topics.get("sum", 0),
+        topics.get(wrong, 0),
+        subjects.get("count", 0),
+        subjects.get(wrong, 0),
+        topics["first"],
+        topics["last"],
     )
-    told = {row["audit"]: row for row in each}
-    return [_line(audit, told[audit.pk]) for audit in audits]
-
-
-def _line(audit: BusAudit, row: Mapping[str, Any]) -> ListedAudit:
-    verdict = worst(verdict.value for verdict in AuditVerdict if row[verdict.value])
-    wrong = row[AuditVerdict.WRONG.value]
-    return ListedAudit(audit, verdict, row["count"], row["sum"], wrong, row["first"], row["last"])
 
 
 def seen_audit(who: Actor, number: int) -> SeenAudit:
-    """One of them, its reports left out. Raises :class:`NotThere`, also where ``who`` may see no topic of it."""
+    """One of them, its reports left out. Raises :class:`NotThere`, also where ``who`` may see nothing of it."""
     audit = listed(who).filter(pk=number).first()
     if audit is None:
         raise NotThere(f"There is no audit {number} that you may see.", remedy="Look at the list of them.")
     rows = audit.topics.defer("report").filter(namespace_q(who, "topic"))
     order = {verdict.value: place for place, verdict in enumerate(WORST_FIRST)}
-    return SeenAudit(audit, sorted(rows, key=lambda row: (order[row.verdict], -row.archived, row.topic)), who)
+    ordered = sorted(rows, key=lambda row: (order[row.verdict], -row.archived, row.topic))
+    return SeenAudit(audit, ordered, who, seen_subjects(who, audit))
 
 
 def seen_as(who: Actor, whole: bool) -> str:
-    """Of which topics an audit is as ``who`` sees it, in words: whoever is handed it is not to take a part for the
+    """Of what an audit is as ``who`` sees it, in words: whoever is handed it is not to take a part for the
     whole. How many are left out is not told."""
-    return "all its topics" if whole else f"the topics that {who.name} may see"
+    return "all that was audited" if whole else f"what {who.name} may see"
 
 
 def sees_whole(audit: SeenAudit) -> bool:
-    """Whether none of its topics is hidden from who sees it."""
-    return audit.audit.topics.count() == len(audit.rows)
+    """Whether nothing of it is hidden from who sees it."""
+    it = audit.audit
+    return it.topics.count() == len(audit.rows) and it.subjects.filter(known_q()).count() == len(audit.subjects)
 
 
 def tells_all(audit: SeenAudit) -> bool:

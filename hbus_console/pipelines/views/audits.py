@@ -44,6 +44,8 @@ PAGE, MOST_FINDINGS = 50, 200
 MOST_TIERS = 10
 #: Topics that the form to audit again names; more are all.
 MOST_REPEATED = 20
+#: Jobs, policies and the like of which a page says what was found, the worst.
+MOST_SUBJECTS = 100
 #: Audits that one may be compared with.
 MOST_OTHERS = 30
 #: Of what the samples say where they lie in their topic's log.
@@ -120,6 +122,8 @@ def audit(request: HttpRequest, audit_id: int) -> HttpResponse:
         "heat": heat_of(drawn),
         "more_rows": len(it.rows) - len(drawn),
         "curve": curve_of(it.settled_after),
+        "listed": [each for each in it.subjects if each.findings][:MOST_SUBJECTS],
+        "more_subjects": sum(bool(each.findings) for each in it.subjects) - MOST_SUBJECTS,
         "others": reading.lines(who, list(reading.listed(who).exclude(pk=audit_id)[:MOST_OTHERS])),
         "whole": reading.sees_whole(it),
         "tells_all": reading.tells_all(it),

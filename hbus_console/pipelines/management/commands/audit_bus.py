@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import msgspec
 from django.core.management.base import BaseCommand
 
-from engine.core.clock import to_rfc3339
+from engine.core.clock import SystemClock, to_rfc3339
 from engine.core.verdicts import AuditVerdict
 from engine.pipeline.audit.closing import TELLING_MS
 from engine.pipeline.audit.findings import Finding, FindingKind
@@ -26,6 +26,11 @@ from hbus_console.access.command_line import command_line_actor
 from hbus_console.access.permissions import Actor, require
 from hbus_console.pipelines.auditing import run_audit
 from hbus_console.pipelines.audits.at_once import audit_at_once
+from hbus_console.pipelines.audits.exporting import judgement_content
+from hbus_console.pipelines.audits.judged import JudgedByCheck, judge_all, whole_verdict
+from hbus_console.pipelines.audits.judged_lines import lines_beside
+from hbus_console.pipelines.audits.subjects import seen
+from hbus_console.registry.judging import JudgedSpan
 from hbus_console.ui.formats import counted
 from hbus_console.wiring import store
 from hbus_console.wiring.spark import spark_session
@@ -35,11 +40,13 @@ YOUNG_MS = TELLING_MS + SKEW_MS
 
 
 class Command(BaseCommand):
-    help = "Audit what the lake has of topics. Exit 1: something is wrong."
+    help = "Audit what the lake has of topics, the slots of jobs and the use of quotas. Exit 1: something is wrong."
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("topics", nargs="*", help="of these alone; of all that the lake has unless said")
+        parser.add_argument(
+            "topics", nargs="*", help="of these alone; of all that the lake has, of jobs and of quotas unless said"
+        )
         parser.add_argument(
             "--from", default="", metavar="INSTANT", help="RFC 3339; from the first message unless said"
         )
@@ -55,25 +62,30 @@ class Command(BaseCommand):
         actor = command_line_actor()
         require(actor, VIEW)
         try:
-            report = self._report(actor, options)
+            report, judged = self._audited(actor, options)
         finally:
             store.close()
+        verdict = whole_verdict(report.verdict, judged)
         if options["json"]:
-            whole = {"verdict": report.verdict, **msgspec.structs.asdict(report)}
+            beside = [judgement_content(seen(by.check, each)) for by in judged for each in by.judgements]
+            whole = {"verdict": verdict, **msgspec.structs.asdict(report), "judged": beside}
             self.stdout.write(msgspec.json.encode(whole).decode())
         else:
-            self.stdout.write("\n".join(_lines(report)))
-        if report.verdict is AuditVerdict.WRONG:
+            self.stdout.write("\n".join(_lines(report, judged)))
+        if verdict is AuditVerdict.WRONG:
             sys.exit(1)
 
-    def _report(self, actor: Actor, options: dict[str, Any]) -> Report:
+    def _audited(self, actor: Actor, options: dict[str, Any]) -> tuple[Report, Sequence[JudgedByCheck]]:
         audited = options["topics"], _instant(options, "from"), _instant(options, "to")
         with _execution(spark=options["spark"]) as execute:
             if not options["keep"]:
-                return run_audit(*audited, execute=execute)
+                report = run_audit(*audited, execute=execute)
+                # Who names topics asks about these alone.
+                beside = [] if audited[0] else judge_all(JudgedSpan(*audited[1:], SystemClock().now_ms()))
+                return report, beside
             kept = audit_at_once(actor, *audited, reason=options["reason"], execute=execute)
         self.stderr.write(f"Audit {kept.row.pk} is kept.")
-        return kept.report
+        return kept.report, kept.judged
 
 
 @contextmanager
@@ -90,14 +102,17 @@ def _instant(options: dict[str, Any], name: str) -> int | None:
     return checks.instant(said, f"--{name}") if said else None
 
 
-def _lines(report: Report) -> Iterator[str]:
+def _lines(report: Report, judged: Sequence[JudgedByCheck]) -> Iterator[str]:
     if not report.topics:
         yield "The lake has no messages. `manage.py archive on TOPIC --reason …` has a topic archived."
-        return
     for topic in report.topics:
         yield from _of_topic(topic)
+    yield from lines_beside(judged)
+    if not report.topics and not any(by.judgements for by in judged):
+        return
     computed = f", {report.computed:,} of them looked through anew" if report.computed else ""
-    yield f"{report.verdict}: {counted(len(report.topics), 'topic')}, {counted(report.files, 'file')}{computed}."
+    verdict = whole_verdict(report.verdict, judged)
+    yield f"{verdict}: {counted(len(report.topics), 'topic')}, {counted(report.files, 'file')}{computed}."
 
 
 def _of_topic(topic: TopicAudit) -> Iterator[str]:

@@ -1,0 +1,42 @@
+"""What an audit judges beside topics: whatever the features declare, each in its own words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from engine.core.verdicts import AuditVerdict, worst_of
+from hbus_console.registry.judging import AuditCheck, JudgedSpan, Judgement
+from hbus_console.registry.loading import features
+from hbus_console.registry.names import AUDITS
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedByCheck:
+    """What one check says of its subjects."""
+
+    check: AuditCheck
+    judgements: Sequence[Judgement]
+
+
+@cache
+def audit_checks() -> Mapping[str, AuditCheck]:
+    """Every declared check by its name. Raises ``ConfigurationError`` for two of one name."""
+    return AUDITS.by_name(features())
+
+
+def judge_all(span: JudgedSpan) -> list[JudgedByCheck]:
+    """Have each judge. No transaction may be open: it takes its time. Raises what one of them does."""
+    return [JudgedByCheck(check, list(check.judge(span))) for check in audit_checks().values()]
+
+
+def whole_verdict(topics: AuditVerdict, judged: Iterable[JudgedByCheck]) -> AuditVerdict:
+    """That of topics, and of what is judged beside them."""
+    return worst_of([topics, *(each.verdict for by in judged for each in by.judgements)])
+
+
+def told_beside(judged: Iterable[JudgedByCheck]) -> str:
+    """What of it is wrong, as the end of a sentence; empty: nothing is."""
+    wrong = {by.check: sum(each.verdict is AuditVerdict.WRONG for each in by.judgements) for by in judged}
+    return "".join(f" {check.title}: wrong of {check.counted(count)}." for check, count in wrong.items() if count)
