@@ -117,19 +117,23 @@ class OverAdmission:
             rows.order_by("minute").values_list("minute", "service", "resource", "tenant", "admitted")
         )
         quarters: dict[tuple[int, str, str], _Sum] = {}
+        told: set[tuple[int, str, str]] = set()
         for minute, same in groupby(found, key=lambda row: row[0]):
             for its in self._window(same, self._books.at(minute, minute + span_s)):
                 if its.bucket.period is not Period.NONE:
                     self._add_to_period(its, minute)
                     continue
-                self._judge(its, minute, minute + span_s, _most(its.bucket, span_s))
-                if span_s < QUARTER_S:
-                    cell = minute // QUARTER_S * QUARTER_S, its.bucket.rule, its.bucket.owner
+                cell = minute // QUARTER_S * QUARTER_S, its.bucket.rule, its.bucket.owner
+                if self._judge(its, minute, minute + span_s, _most(its.bucket, span_s)):
+                    # Its quarter would say the same once more.
+                    told.add(cell)
+                elif span_s < QUARTER_S:
                     _add(quarters, cell, its)
-        for (quarter, rule, _), its in quarters.items():
-            end_s = quarter + QUARTER_S
-            if its.admitted <= _most(its.bucket, QUARTER_S) or self._books.is_in_all(rule, quarter, end_s):
-                self._judge(its, quarter, end_s, _most(its.bucket, QUARTER_S))
+        for cell, its in quarters.items():
+            begin_s, rule, _ = cell
+            end_s, most = begin_s + QUARTER_S, _most(its.bucket, QUARTER_S)
+            if cell not in told and (its.admitted <= most or self._books.is_in_all(rule, begin_s, end_s)):
+                self._judge(its, begin_s, end_s, most)
         return len(found)
 
     @staticmethod
@@ -150,12 +154,13 @@ class OverAdmission:
         if at_ms > began_ms:
             _add(self._periods, (bucket.rule, bucket.owner, began_ms // 1000), its)
 
-    def _judge(self, its: _Sum, from_s: int, to_s: int, most: float) -> None:
+    def _judge(self, its: _Sum, from_s: int, to_s: int, most: float) -> bool:
+        """Whether it is over."""
         bucket = its.bucket
         policy = self.policies.setdefault(bucket.policy, PolicyWindows())
         policy.judged += 1
         if its.admitted <= most:
-            return
+            return False
         over = Over(from_s, to_s, bucket.owner, its.admitted, most)
         within = (from_s - SLACK_S) * 1000, (to_s + SLACK_S) * 1000
         cut = [(each, each.overlap_s(*within)) for each in self._cut if each.overlap_s(*within) > 0]
@@ -166,6 +171,7 @@ class OverAdmission:
             policy.tell("fallback", over, nodes)
         else:
             policy.tell("wrong", over)
+        return True
 
 
 def _most(bucket: HeldBucket, span_s: int) -> float:

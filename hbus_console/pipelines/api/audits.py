@@ -126,8 +126,8 @@ class AuditOfTopics(ApiView):
         operation_id="audits_read",
         summary="One audit whole: the report of each topic, and of each job and quota policy",
         description="Those that one may see, the latter under `judged`; `of` says whether these are all, and `files` "
-        "and `computed` are null where they are not. What `manage.py audit_bus --json` tells, and who asked for it when; "
-        "`bytes` are null for a topic that masks what one may not reveal.",
+        "and `computed` are null where they are not. What `manage.py audit_bus --json` tells, and who asked for it "
+        "when; `bytes` are null for a topic that masks what one may not reveal.",
         tags=["audits"],
         responses={(200, "application/json"): OpenApiTypes.OBJECT, **REFUSED},
     )

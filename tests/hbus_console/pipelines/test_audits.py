@@ -186,13 +186,13 @@ def test_a_signed_audit_of_a_part_says_so_and_not_of_how_much(
     client = Client()
     client.force_login(inside(make_user))
     part, said = exported(client)
-    assert (part["of"], part["files"], part["computed"]) == ("the topics that inside may see", None, None)
+    assert (part["of"], part["files"], part["computed"]) == ("what inside may see", None, None)
     assert "This is of the topics that inside may see." in said
     for each, told in ((client, False), (page, True)):
         assert ("looked through anew" in each.get(f"/audits/{audited.pk}/").content.decode()) is told
     whole, said = exported(page)
-    assert (whole["of"], whole["files"], whole["computed"]) == ("all its topics", 2, 2)
-    assert "This is of all its topics." in said
+    assert (whole["of"], whole["files"], whole["computed"]) == ("all that was audited", 2, 2)
+    assert "This is of all that was audited." in said
 
 
 def test_everybody_reads_of_the_topics_that_they_may_see(audited: BusAudit, make_user: MakeUser) -> None:
