@@ -187,7 +187,7 @@ def test_a_signed_audit_of_a_part_says_so_and_not_of_how_much(
     client.force_login(inside(make_user))
     part, said = exported(client)
     assert (part["of"], part["files"], part["computed"]) == ("what inside may see", None, None)
-    assert "This is of the topics that inside may see." in said
+    assert "This is of what inside may see." in said
     for each, told in ((client, False), (page, True)):
         assert ("looked through anew" in each.get(f"/audits/{audited.pk}/").content.decode()) is told
     whole, said = exported(page)
