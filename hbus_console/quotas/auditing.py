@@ -99,7 +99,9 @@ def _found(name: str, of_it: PolicyWindows) -> Iterator[JudgedFinding]:
 
 def _sample(name: str, over: Over) -> JudgedSample:
     whose = f" to {over.owner}" if over.owner else ""
-    says = f"{over.admitted:,} were admitted{whose} until {to_rfc3339(over.to_s * 1000)}, {num(over.most)} at most"
+    says = (
+        f"{over.admitted:,} were admitted{whose} in {(over.to_s - over.from_s) // 60:,} min, {num(over.most)} at most"
+    )
     return JudgedSample(says, over.from_s * 1000, policy_subject(name))
 
 

@@ -115,14 +115,14 @@ def as_csv(audit: SeenAudit) -> Iterator[str]:
         if not topic.findings:
             yield _line(about)
     for each in audit.subjects:
-        about = ("", "", each.verdict.value, to_rfc3339(each.from_ms), to_rfc3339(each.to_ms), "", "")
+        of_it = ("", "", each.verdict.value, to_rfc3339(each.from_ms), to_rfc3339(each.to_ms), "", "")
         named = (str(each.subject), each.judged)
         for said in each.findings:
             samples = " ".join(str(sample.subject) for sample in said.samples)
             told = (each.check.name, said.kind, said.severity.value, said.count, "", said.says, said.why, samples)
-            yield _line(about, told, named)
+            yield _line(of_it, told, named)
         if not each.findings:
-            yield _line(about, (each.check.name, *[""] * 7), named)
+            yield _line(of_it, (each.check.name, *[""] * 7), named)
 
 
 def _line(*parts: Sequence[object]) -> str:

@@ -51,6 +51,11 @@ class SubjectAnswer:
     judged: int
 
     @property
+    def counted(self) -> str:
+        """``3 jobs``."""
+        return self.check.counted(self.subjects)
+
+    @property
     def icon(self) -> tuple[str, str]:
         """Its name, and what it says."""
         return ICONS[self.tone]

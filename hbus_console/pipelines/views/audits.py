@@ -77,7 +77,9 @@ def audits(request: HttpRequest) -> HttpResponse:
 
 def _asking(request: HttpRequest, audit: SeenAudit | None = None) -> Mapping[str, Any]:
     """What the sheet that asks for an audit is filled with: as that one was asked for."""
-    topics = [row.topic for row in audit.rows] if audit is not None and len(audit.rows) <= MOST_REPEATED else []
+    # What was judged beside topics is, again, where none is named.
+    is_named = audit is not None and not audit.subjects and len(audit.rows) <= MOST_REPEATED
+    topics = [row.topic for row in audit.rows] if audit is not None and is_named else []
     asked = audit.audit if audit is not None else None
     return {
         "asked_since": to_rfc3339(asked.from_ms) if asked is not None and asked.from_ms is not None else "",

@@ -163,6 +163,12 @@ def test_the_page_tells_it_below_the_topics(made: BusAudit, page: Client, skippe
     assert "2 jobs · 1 policy" in text(table)
 
 
+def test_one_that_is_asked_for_again_is_of_as_much(made: BusAudit, page: Client, make_user: MakeUser) -> None:
+    assert 'name="topics" value=""' in page.get(f"/audits/{made.pk}/").content.decode()
+    make_user("operator", OTHER, "one")
+    assert f'name="topics" value="{OTHER}"' in signed_in("one").get(f"/audits/{made.pk}/").content.decode()
+
+
 def test_the_page_of_who_sees_one_job_tells_of_that_alone(made: BusAudit, make_user: MakeUser) -> None:
     make_user("viewer", "rates.*", "rates")
     said = text(signed_in("rates").get(f"/audits/{made.pk}/").content.decode())
@@ -210,6 +216,14 @@ def test_every_export_has_it(made: BusAudit, page: Client, skipped: JobRun) -> N
     assert "job:hotels.close: wrong" in html
     assert "wrong: 3 slots have no run, and no reason" in html
     assert f"explained: 12 slots were skipped: {PAUSED}" in html
+
+
+def test_a_signed_export_is_verified_with_it(made: BusAudit, page: Client, tmp_path: Path) -> None:
+    file = tmp_path / "audit.json"
+    file.write_bytes(page.get(f"/audits/{made.pk}/audit.json").content)
+    out = StringIO()
+    call_command("verify_audit", str(file), stdout=out)
+    assert ", wrong, 2 topics, 3 beside them, of all that was audited." in out.getvalue()
 
 
 def test_who_sees_a_part_exports_that_part_and_no_table(made: BusAudit, make_user: MakeUser) -> None:

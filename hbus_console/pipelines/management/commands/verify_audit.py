@@ -31,7 +31,10 @@ class Command(BaseCommand):
                 f"{options['file']} cannot be read: {words_of(error)}", remedy="Give an exported audit.", field="file"
             ) from error
         told = json.loads(verified(envelope, key))
+        # An export of a release before has none.
+        judged, of = len(told.get("judged", [])), told.get("of")
+        beside = f", {judged:,} beside them" if judged else ""
         self.stdout.write(
             f"Signed by {key_id(key)}: audit {told['audit']} of {told['at']}, {told['verdict']},"
-            f" {len(told['topics'])} topics{f', of {of}' if (of := told.get('of')) else ''}."
+            f" {len(told['topics'])} topics{beside}{f', of {of}' if of else ''}."
         )
