@@ -59,7 +59,7 @@ class PolicyWindows:
     #: Nodes that were cut off, where that explains it.
     nodes: set[str] = field(default_factory=set)
 
-    def tell(self, kind: str, over: Over, nodes: Iterable[str] = ()) -> None:
+    def tell(self, kind: str, over: Over, nodes: Iterable[str]) -> None:
         self.nodes.update(nodes)
         kept: list[Over] = getattr(self, kind)
         self.counts[kind] = self.counts.get(kind, 0) + 1
@@ -124,10 +124,10 @@ class OverAdmission:
                     self._add_to_period(its, minute)
                     continue
                 cell = minute // QUARTER_S * QUARTER_S, its.bucket.rule, its.bucket.owner
-                if self._judge(its, minute, minute + span_s, _most(its.bucket, span_s)):
+                if self._judge(its, minute, minute + span_s, _most(its.bucket, span_s)) == "wrong":
                     # Its quarter would say the same once more.
                     told.add(cell)
-                elif span_s < QUARTER_S:
+                if span_s < QUARTER_S:
                     _add(quarters, cell, its)
         for cell, its in quarters.items():
             begin_s, rule, _ = cell
@@ -154,24 +154,23 @@ class OverAdmission:
         if at_ms > began_ms:
             _add(self._periods, (bucket.rule, bucket.owner, began_ms // 1000), its)
 
-    def _judge(self, its: _Sum, from_s: int, to_s: int, most: float) -> bool:
-        """Whether it is over."""
+    def _judge(self, its: _Sum, from_s: int, to_s: int, most: float) -> str:
+        """As what it is told where it is over; else empty."""
         bucket = its.bucket
         policy = self.policies.setdefault(bucket.policy, PolicyWindows())
         policy.judged += 1
         if its.admitted <= most:
-            return False
+            return ""
         over = Over(from_s, to_s, bucket.owner, its.admitted, most)
         within = (from_s - SLACK_S) * 1000, (to_s + SLACK_S) * 1000
         cut = [(each, each.overlap_s(*within)) for each in self._cut if each.overlap_s(*within) > 0]
-        nodes = {each.node for each, _ in cut}
+        kind = "wrong"
         if cut and bucket.lets_all:
-            policy.tell("opened", over, nodes)
+            kind = "opened"
         elif its.admitted <= most + sum(bucket.alone * seconds + 1 for _, seconds in cut):
-            policy.tell("fallback", over, nodes)
-        else:
-            policy.tell("wrong", over)
-        return True
+            kind = "fallback"
+        policy.tell(kind, over, [] if kind == "wrong" else [each.node for each, _ in cut])
+        return kind
 
 
 def _most(bucket: HeldBucket, span_s: int) -> float:

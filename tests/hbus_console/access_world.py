@@ -12,6 +12,7 @@ from engine.bus.message import Message, encode
 from engine.core.clock import to_rfc3339
 from engine.core.subject import Subject
 from engine.core.verdicts import AuditVerdict
+from engine.cron.subjects import job_subject
 from engine.pipeline.audit.percentiles import Percentiles
 from engine.pipeline.audit.report import Amount, TopicAudit
 from engine.pipeline.audit.report import Report as AuditReport
@@ -31,6 +32,7 @@ from hbus_console.jobs.services.draft import snapshot
 from hbus_console.jobs.tags import keep_tags
 from hbus_console.messages.models import LedgerMessage
 from hbus_console.operations.models import Operation
+from hbus_console.pipelines.audits.judged import JudgedByCheck, audit_checks
 from hbus_console.pipelines.audits.keeping import AskedAudit
 from hbus_console.pipelines.audits.keeping import keep_report as keep_audit
 from hbus_console.pipelines.models import LakeQuery, SavedQuery
@@ -38,6 +40,7 @@ from hbus_console.quotas.models import QuotaPolicy
 from hbus_console.quotas.reports import LimiterReport, NodeReport, keep_report
 from hbus_console.quotas.services.draft import PolicyDraft
 from hbus_console.quotas.services.policies import create_policy
+from hbus_console.registry.judging import JudgedSample, Judgement
 from hbus_console.schemas.models import SchemaVersion
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.teams.models import Team
@@ -217,7 +220,7 @@ def _job(name: str, owner: Team) -> tuple[str, int]:
 
 
 def _audited(topic: str, owner: str) -> int:
-    """An audit of this topic alone."""
+    """An audit of this topic, and of the job of its name, alone."""
     nothing, none = Amount(0, 0), Percentiles(0)
     told = TopicAudit(
         *(topic, AuditVerdict.CLEAN, 0, 1, 1, 60_000, nothing, nothing, nothing, None, none),
@@ -226,7 +229,10 @@ def _audited(topic: str, owner: str) -> int:
         findings=[],
         windows=[],
     )
-    made = keep_audit(AuditReport(1, [told], 0, 0), AskedAudit(1), b"")
+    slots = audit_checks()["slots"]
+    missing = slots.finding("missing", 1, samples=[JudgedSample("it has no row", 1, job_subject(topic))])
+    judged = [Judgement(job_subject(topic), topic, AuditVerdict.WRONG, 0, 1, 1, [missing])]
+    made = keep_audit(AuditReport(1, [told], 0, 0), AskedAudit(1), b"", [JudgedByCheck(slots, judged)])
     made.topics.update(owner=owner)
     return made.pk
 

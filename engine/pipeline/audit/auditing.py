@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from engine.core.errors import BadInput, NotThere
 from engine.pipeline.audit.closing import closed_ms, is_told
+from engine.pipeline.audit.copying import Copies, copied_of, copies_in
 from engine.pipeline.audit.gathering import gather
 from engine.pipeline.audit.history import TopicHistory, history_of
 from engine.pipeline.audit.judging import TopicFound, judge
@@ -88,13 +89,22 @@ class Auditor:
         files = {topic: _files(of_it, topic, scopes[topic][0]) for topic, of_it in states.items()}
         wanted = [file for of_topic in files.values() for of_kind in of_topic.values() for file in of_kind]
         looked = SideReader(self.lake, self.execute, self.cores, self.go_on).look(wanted, history)
+        first_ms = min((scopes[topic][0].from_ms for topic in topics), default=0)
+        # A copy is stored after what it is of; clocks of two logs differ.
+        copies = copies_in(self.lake.root, state, date_of(max(0, first_ms - _DAY_MS)), self.go_on)
         found: list[TopicAudit] = []
         for topic in topics:
             of_topic = {kind: [looked.sides[file.path] for file in of_kind] for kind, of_kind in files[topic].items()}
             about = known.get(topic, TopicKnown())
             found.append(
                 self._audit(
-                    states[topic], topic, scopes=scopes[topic], sides=of_topic, known=about, history=history.of(topic)
+                    states[topic],
+                    topic,
+                    scopes=scopes[topic],
+                    sides=of_topic,
+                    known=about,
+                    history=history.of(topic),
+                    copies=copies,
                 )
             )
         sweep_sides(self.lake)
@@ -109,6 +119,7 @@ class Auditor:
         sides: Mapping[Kind, Sequence[Side]],
         known: TopicKnown,
         history: TopicHistory,
+        copies: Copies,
     ) -> TopicAudit:
         topic = gather(sides[Kind.MESSAGES], sides[Kind.PUBLISHED], sides[Kind.DELIVERIES], known.subscriptions)
         parts = parts_of(topic)
@@ -136,6 +147,7 @@ class Auditor:
                 known.subscriptions,
                 known.drained if scope.at_rest else {},
                 self.samples,
+                copied_of(topic, scope, copies),
             ),
             told=is_told(state, name),
         )

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from engine.core.clock import from_rfc3339
 from engine.core.verdicts import AuditVerdict, Severity, verdict_of
 from engine.pipeline.audit.amounts import amount_of, share_of, summed, total_of
+from engine.pipeline.audit.copying import Copied
 from engine.pipeline.audit.findings import FORMS, Finding, FindingKind, Sample
 from engine.pipeline.audit.gathering import Gathered, Topic
 from engine.pipeline.audit.histogram import Durations
@@ -59,6 +60,7 @@ class TopicFound:
     #: See :class:`~engine.pipeline.audit.auditing.TopicKnown`.
     drained: Mapping[str, int]
     samples: int
+    copied: Copied
 
 
 def judge(found: TopicFound, *, told: bool) -> TopicAudit:
@@ -154,6 +156,8 @@ class _Findings:
             told=dict(sorted(of_topic.items())),
             findings=sorted(self.all, key=lambda finding: order.index(finding.severity)),
             windows=windows,
+            copied=found.copied.messages,
+            copied_into=found.copied.into,
         )
 
     def of_messages(self, *, told: bool) -> None:

@@ -79,6 +79,10 @@ class TopicAudit(msgspec.Struct, frozen=True, gc=False):
     findings: Sequence[Finding]
     #: Those without any message left out.
     windows: Sequence[Window]
+    #: Of the messages of the span that are archived, how many a replay or a redrive has copied since, and by the topic
+    #: that the copies lie in; what is copied twice counts once.
+    copied: int = 0
+    copied_into: Mapping[str, int] = {}
 
 
 class Report(msgspec.Struct, frozen=True, gc=False):

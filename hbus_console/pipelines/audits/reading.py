@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import msgspec
 from django.db.models import Count, Exists, Max, Min, OuterRef, Q, QuerySet, Sum
 
 from engine.core.error_text import shortened
@@ -20,6 +21,7 @@ from engine.pipeline.audit.report import TopicAudit
 from hbus_console.access.permissions import Actor
 from hbus_console.access.scopes import namespace_q
 from hbus_console.database import in_batches
+from hbus_console.pipelines.audits.copies_seen import copies_seen
 from hbus_console.pipelines.audits.keeping import unpacked
 from hbus_console.pipelines.audits.reserve import reserved_report, reserved_summary, reserved_topics, tells_apart
 from hbus_console.pipelines.audits.subjects import (
@@ -93,8 +95,9 @@ class TopicLine(WithVerdict):
     """One topic of an audit."""
 
     row: AuditedTopic
-    #: How many findings of it there are.
+    #: How many findings of it there are, and how many of its messages were replayed since.
     found: int
+    copied: int
 
     @property
     def verdict(self) -> AuditVerdict:
@@ -166,7 +169,8 @@ class SeenAudit(WithVerdict):
             for row in some:
                 if row.topic in read:
                     report = unpacked(read[row.topic])
-                    yield row, reserved_report(report) if row.topic in self.reserved else report
+                    seen = msgspec.structs.replace(report, copied_into=copies_seen(self._who, report.copied_into))
+                    yield row, reserved_report(seen) if row.topic in self.reserved else seen
 
     def found(self, check: Check) -> list[str]:
         """The topics of which it found anything."""
@@ -213,11 +217,29 @@ class SeenAudit(WithVerdict):
         return [
             AlsoSaid("Ownership", owners, len(unowned), "warn" if unowned else "ok"),
             AlsoSaid("Replays", copies if self.replayed else "no message is a copy of a replay", self.replayed, "ok"),
+            AlsoSaid("Replayed", self._replayed_into, self.copied, "ok"),
         ]
+
+    @cached_property
+    def copied(self) -> int:
+        """How many of its messages were replayed since, each counted once in its topic."""
+        return sum(summary.copied for summary in self.summaries.values())
+
+    @cached_property
+    def _replayed_into(self) -> str:
+        into: Counter[str] = Counter()
+        for summary in self.summaries.values():
+            into.update(summary.copied_into)
+        if not into:
+            return "no message was replayed since"
+        told = ", ".join(f"{count:,} into {name}" for name, count in sorted(copies_seen(self._who, into).items()))
+        return shortened(f"of {self.archived:,} archived, {self.copied:,} were replayed since: {told}", 400)
 
     @property
     def lines(self) -> list[TopicLine]:
-        return [TopicLine(row, len(self.summaries[row.topic].found)) for row in self.rows]
+        return [
+            TopicLine(row, len(self.summaries[row.topic].found), self.summaries[row.topic].copied) for row in self.rows
+        ]
 
     @cached_property
     def answers(self) -> list[CheckAnswer]:

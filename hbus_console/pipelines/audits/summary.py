@@ -35,6 +35,9 @@ class TopicSummary(msgspec.Struct, frozen=True, gc=False):
     #: From being stored to being settled, in all subscriptions together, and to being in the lake; milliseconds.
     settled_after: Percentiles
     archived_after: Percentiles
+    #: As :class:`~engine.pipeline.audit.report.TopicAudit` has it.
+    copied: int = 0
+    copied_into: Mapping[str, int] = {}
 
 
 def summary_of(topic: TopicAudit, settled_after: Percentiles) -> dict[str, Any]:
@@ -44,7 +47,8 @@ def summary_of(topic: TopicAudit, settled_after: Percentiles) -> dict[str, Any]:
         each.name: SubscriptionReach(sum(each.outcomes.values()), each.open) for each in topic.subscriptions
     }
     kept: dict[str, Any] = msgspec.to_builtins(
-        TopicSummary(found, subscriptions, settled_after, topic.archived_after), str_keys=True
+        TopicSummary(found, subscriptions, settled_after, topic.archived_after, topic.copied, topic.copied_into),
+        str_keys=True,
     )
     return kept
 

@@ -152,6 +152,18 @@ def test_what_a_node_spends_while_it_is_cut_off_is_explained_up_to_its_share(pol
     assert counts(judged()[0]) == {"fallback": 1}
 
 
+def test_a_minute_that_is_explained_hides_no_quarter_that_is_not(policy: str) -> None:
+    cut_off("web-1", BEGIN - 60, BEGIN + 60)
+    book_one(BEGIN, ADA, MINUTE + 1)
+    for minute in range(60, 900, 60):
+        book_one(BEGIN + minute, ADA, MINUTE - 50)
+    (found,) = judged()
+    assert counts(found) == {"over": 1, "fallback": 1}
+    assert (
+        found.findings[0].samples[0].says.startswith(f"{MINUTE + 1 + 14 * (MINUTE - 50):,} were admitted to ada in 15")
+    )
+
+
 def test_a_cut_off_long_before_explains_nothing(policy: str) -> None:
     book_one(BEGIN + 600, ADA, MINUTE + 1)
     cut_off("web-1", BEGIN - 60, BEGIN + 120)
@@ -165,7 +177,7 @@ def test_one_whose_end_nobody_told_ends_after_an_hour(policy: str) -> None:
     assert counts(judged()[0]) == {"over": 1, "fallback": 1}
 
 
-@pytest.mark.parametrize(("on_loss", "told"), [(OnLoss.OPEN, {"opened": 1}), (OnLoss.CLOSED, {"over": 1})])
+@pytest.mark.parametrize(("on_loss", "told"), [(OnLoss.OPEN, {"opened": 2}), (OnLoss.CLOSED, {"over": 1})])
 def test_a_policy_says_what_passes_meanwhile(make_policy: MakePolicy, on_loss: OnLoss, told: Mapping[str, int]) -> None:
     make_policy("partners", LIMIT, BURST, on_loss=on_loss)
     books_made_at(BEGIN - 3_600)

@@ -130,6 +130,9 @@ def _of_topic(topic: TopicAudit) -> Iterator[str]:
     for each in topic.subscriptions:
         outcomes = ", ".join(f"{count:,} {kind}" for kind, count in sorted(each.outcomes.items())) or "none handled"
         yield f"  {each.name}: {outcomes}, {each.open:,} open{_settled_after(each.settled_after)}"
+    if topic.copied:
+        into = ", ".join(f"{count:,} into {name}" for name, count in topic.copied_into.items())
+        yield f"  {topic.copied:,} were replayed since: {into}"
     for finding in topic.findings:
         yield from _finding(finding)
 

@@ -52,6 +52,8 @@ class Booking:
     #: As its producer says; ``None``: not at all.
     time_ms: int | None = None
     replay: str = ""
+    #: Of a copy: what it is one of.
+    causation: str = ""
     due_ms: int | None = None
     target: str = ""
     body: bytes = b""
@@ -68,6 +70,7 @@ class Booking:
                 time="" if self.time_ms is None else to_rfc3339(self.time_ms),
                 data={"booking": self.id} if self.data is None else self.data,
                 datacontenttype="application/json",
+                causationid=self.causation,
                 hbusreplay=self.replay,
                 hbusdue="" if self.due_ms is None else to_rfc3339(self.due_ms),
                 hbustarget=self.target,
