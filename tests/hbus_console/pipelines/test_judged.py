@@ -205,7 +205,7 @@ def test_every_export_has_it(made: BusAudit, page: Client, skipped: JobRun) -> N
     assert [(row["subject"], row["check"], row["finding"], row["count"], row["judged"]) for row in rows] == [
         ("job:hotels.close", "slots", "missing", "3", "60"),
         ("job:hotels.close", "slots", "skipped", "12", "60"),
-        ("policy:/partners", "quotas", "fallback", "1", "3"),
+        ("policy:/partners", "quotas", "fallback", "1", "4"),
         ("job:rates.load", "slots", "", "", "2"),
     ]
     table = pq.read_table(pa.BufferReader(page.get(f"/audits/{made.pk}/audit.parquet").content)).to_pylist()
@@ -280,7 +280,7 @@ def test_one_that_a_command_keeps_has_it(skipped: JobRun, archived: Actor) -> No
     assert set(rows) == {
         ("slots", "job:hotels.close", "wrong", 60),
         ("slots", "job:rates.load", "clean", 2),
-        ("quotas", "policy:/partners", "explained", 3),
+        ("quotas", "policy:/partners", "explained", 4),
     }
 
 
