@@ -31,7 +31,7 @@ from hbus_console.registry.judging import (
     JudgedFinding,
     JudgedSample,
     JudgedSpan,
-    Judgement,
+    JudgedSubject,
 )
 
 #: Slots that are judged of one job, and of all together, the newest of each. Eight days of one a minute are 11,520.
@@ -100,7 +100,7 @@ class _Known:
     versions: Sequence[_Version]
 
 
-def judge_slots(span: JudgedSpan) -> Iterator[Judgement]:
+def judge_slots(span: JudgedSpan) -> Iterator[JudgedSubject]:
     """Of every job that has slots decided. Raises what ``span.go_on`` does."""
     now_s = int(database_time())
     names = list(Job.objects.order_by("name").values_list("pk", "name"))
@@ -167,7 +167,7 @@ class _Judging:
         self._until_s = now_s if span.to_ms is None else min(now_s, -(-span.to_ms // 1000) - 1)
         self._findings: list[JudgedFinding] = []
 
-    def judged(self, most: int) -> Judgement | None:
+    def judged(self, most: int) -> JudgedSubject | None:
         """With so many slots; ``None``: it has nothing in the span."""
         try:
             demands = self._demands()
@@ -227,17 +227,17 @@ class _Judging:
         name = self._job.name
         return JudgedSample(says, slot * 1000, run_subject(name, run) if run else job_subject(name))
 
-    def _unreadable(self, why: str) -> Judgement:
+    def _unreadable(self, why: str) -> JudgedSubject:
         self._findings.append(CHECK.finding("unreadable", 1, why))
         at_ms = self._now_s * 1000
         return self._judgement(at_ms, at_ms, 0, is_open=True)
 
-    def _judgement(self, from_ms: int, to_ms: int, judged: int, *, is_open: bool) -> Judgement:
+    def _judgement(self, from_ms: int, to_ms: int, judged: int, *, is_open: bool) -> JudgedSubject:
         verdict = verdict_of((each.severity for each in self._findings), is_open=is_open)
         order = {severity: place for place, severity in enumerate(Severity)}
         findings = sorted(self._findings, key=lambda each: order[each.severity])
         name = self._job.name
-        return Judgement(job_subject(name), name, verdict, from_ms, to_ms, judged, findings)
+        return JudgedSubject(job_subject(name), name, verdict, from_ms, to_ms, judged, findings)
 
 
 def _newest(demands: Sequence[SlotDemand], most: int) -> tuple[list[SlotDemand], int]:

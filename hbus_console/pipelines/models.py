@@ -101,7 +101,7 @@ class AuditedSubject(models.Model):
     check_name = models.CharField(max_length=40)
     #: The text form of a :class:`engine.core.subject.Subject`.
     about = models.CharField(max_length=TEXT_LIMIT)
-    #: See :attr:`~hbus_console.registry.judging.Judgement.scope`.
+    #: See :attr:`~hbus_console.registry.judging.JudgedSubject.scope`.
     scope = models.CharField(max_length=NAMESPACE_LIMIT + 2)
     verdict = models.CharField(max_length=10)
     from_ms = models.BigIntegerField()

@@ -15,7 +15,7 @@ from hbus_console.quotas.over_admission import SLACK_S, TELLING_S, Over, OverAdm
 from hbus_console.quotas.services.rules import policy_of
 from hbus_console.quotas.sight import whole_of
 from hbus_console.quotas.sums import MINUTE_S, reach
-from hbus_console.registry.judging import AuditCheck, JudgedFinding, JudgedSample, JudgedSpan, Judgement
+from hbus_console.registry.judging import AuditCheck, JudgedFinding, JudgedSample, JudgedSpan, JudgedSubject
 from hbus_console.ui.formats import num
 
 #: What nobody asked for ends so long ago, in seconds: by then it is booked. What is booked later than by this is told.
@@ -49,7 +49,7 @@ _FORMS: Mapping[str, FindingForm] = {
 _TOLD = {"wrong": "over", "fallback": "fallback", "opened": "opened"}
 
 
-def judge_quotas(span: JudgedSpan) -> Iterator[Judgement]:
+def judge_quotas(span: JudgedSpan) -> Iterator[JudgedSubject]:
     """Of every policy of tokens that was in force. Raises what ``span.go_on`` does."""
     kept = reach(span.now_ms)
     to_s, is_late = _end(span)
@@ -75,7 +75,7 @@ def judge_quotas(span: JudgedSpan) -> Iterator[Judgement]:
             findings.append(CHECK.finding("left_out", 1, why))
         verdict = verdict_of((each.severity for each in findings), is_open=is_late)
         scope = whole_of(books.about[name])
-        yield Judgement(policy_subject(name), scope, verdict, begin_ms, to_s * 1000, of_it.judged, findings)
+        yield JudgedSubject(policy_subject(name), scope, verdict, begin_ms, to_s * 1000, of_it.judged, findings)
 
 
 def _end(span: JudgedSpan) -> tuple[int, bool]:

@@ -39,7 +39,7 @@ class JudgedFinding(msgspec.Struct, frozen=True, gc=False):
     samples: Sequence[JudgedSample] = ()
 
 
-class Judgement(msgspec.Struct, frozen=True, gc=False):
+class JudgedSubject(msgspec.Struct, frozen=True, gc=False):
     """What a check says of one subject."""
 
     subject: Subject
@@ -86,7 +86,7 @@ class AuditCheck:
     forms: Mapping[str, FindingForm]
     #: One judgement for each subject that has something to be judged. It reads in small pieces, holds no lock, and
     #: takes time that does not grow without bound: what it leaves out, it says.
-    judge: Callable[[JudgedSpan], Iterable[Judgement]]
+    judge: Callable[[JudgedSpan], Iterable[JudgedSubject]]
 
     def counted(self, subjects: int) -> str:
         """``3 jobs``."""

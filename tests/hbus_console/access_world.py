@@ -40,7 +40,7 @@ from hbus_console.quotas.models import QuotaPolicy
 from hbus_console.quotas.reports import LimiterReport, NodeReport, keep_report
 from hbus_console.quotas.services.draft import PolicyDraft
 from hbus_console.quotas.services.policies import create_policy
-from hbus_console.registry.judging import JudgedSample, Judgement
+from hbus_console.registry.judging import JudgedSample, JudgedSubject
 from hbus_console.schemas.models import SchemaVersion
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.teams.models import Team
@@ -231,7 +231,7 @@ def _audited(topic: str, owner: str) -> int:
     )
     slots = audit_checks()["slots"]
     missing = slots.finding("missing", 1, samples=[JudgedSample("it has no row", 1, job_subject(topic))])
-    judged = [Judgement(job_subject(topic), topic, AuditVerdict.WRONG, 0, 1, 1, [missing])]
+    judged = [JudgedSubject(job_subject(topic), topic, AuditVerdict.WRONG, 0, 1, 1, [missing])]
     made = keep_audit(AuditReport(1, [told], 0, 0), AskedAudit(1), b"", [JudgedByCheck(slots, judged)])
     made.topics.update(owner=owner)
     return made.pk

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from engine.core.errors import BadInput, NotThere
 from engine.pipeline.audit.closing import closed_ms, is_told
-from engine.pipeline.audit.copying import Copies, copied_of, copies_in
+from engine.pipeline.audit.copying import CopiesInLake, copied_of, copies_in
 from engine.pipeline.audit.gathering import gather
 from engine.pipeline.audit.history import TopicHistory, history_of
 from engine.pipeline.audit.judging import TopicFound, judge
@@ -119,7 +119,7 @@ class Auditor:
         sides: Mapping[Kind, Sequence[Side]],
         known: TopicKnown,
         history: TopicHistory,
-        copies: Copies,
+        copies: CopiesInLake,
     ) -> TopicAudit:
         topic = gather(sides[Kind.MESSAGES], sides[Kind.PUBLISHED], sides[Kind.DELIVERIES], known.subscriptions)
         parts = parts_of(topic)

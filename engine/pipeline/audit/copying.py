@@ -29,7 +29,7 @@ _NONE = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
-class Copies:
+class CopiesInLake:
     """By the topic that they lie in and the source of what they are of: the hashes of the ids of that."""
 
     of: Mapping[str, Mapping[str, NDArray[np.int64]]]
@@ -44,7 +44,7 @@ class Copied:
     into: Mapping[str, int]
 
 
-def copies_in(root: Path, state: LakeState, from_date: str, go_on: Callable[[], None] = lambda: None) -> Copies:
+def copies_in(root: Path, state: LakeState, from_date: str, go_on: Callable[[], None] = lambda: None) -> CopiesInLake:
     """All that were stored on that day or later. Raises :class:`~engine.pipeline.lake.errors.LakeDamaged`."""
     found: dict[str, dict[str, list[NDArray[np.int64]]]] = defaultdict(lambda: defaultdict(list))
     for file in state.files.values():
@@ -52,7 +52,7 @@ def copies_in(root: Path, state: LakeState, from_date: str, go_on: Callable[[], 
             go_on()
             for source, ids in _read(root, file):
                 found[file.topic][source].append(ids)
-    return Copies(
+    return CopiesInLake(
         {
             topic: {source: np.unique(np.concatenate(parts)) for source, parts in sources.items()}
             for topic, sources in found.items()
@@ -60,7 +60,7 @@ def copies_in(root: Path, state: LakeState, from_date: str, go_on: Callable[[], 
     )
 
 
-def copied_of(topic: Topic, scope: Scope, copies: Copies) -> Copied:
+def copied_of(topic: Topic, scope: Scope, copies: CopiesInLake) -> Copied:
     """Of the messages of the span that the lake has."""
     wanted = {into: _named(topic.sources, sources) for into, sources in copies.of.items()}
     wanted = {into: idents for into, idents in wanted.items() if len(idents)}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from engine.core.verdicts import AuditVerdict, worst_of
-from hbus_console.registry.judging import AuditCheck, JudgedSpan, Judgement
+from hbus_console.registry.judging import AuditCheck, JudgedSpan, JudgedSubject
 from hbus_console.registry.loading import features
 from hbus_console.registry.names import AUDITS
 
@@ -17,7 +17,7 @@ class JudgedByCheck:
     """What one check says of its subjects."""
 
     check: AuditCheck
-    judgements: Sequence[Judgement]
+    judgements: Sequence[JudgedSubject]
 
 
 @cache

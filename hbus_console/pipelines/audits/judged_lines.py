@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from engine.core.clock import to_rfc3339
 from hbus_console.pipelines.audits.judged import JudgedByCheck
 from hbus_console.pipelines.audits.subjects import answers_of, seen
-from hbus_console.registry.judging import Judgement
+from hbus_console.registry.judging import JudgedSubject
 
 
 def lines_beside(judged: Iterable[JudgedByCheck]) -> Iterator[str]:
@@ -20,7 +20,7 @@ def lines_beside(judged: Iterable[JudgedByCheck]) -> Iterator[str]:
                 yield from _of_one(each)
 
 
-def _of_one(its: Judgement) -> Iterator[str]:
+def _of_one(its: JudgedSubject) -> Iterator[str]:
     span = f"From {to_rfc3339(its.from_ms)} to {to_rfc3339(its.to_ms)}"
     yield f"  {its.subject}: {its.verdict}. {span} {its.judged:,} judged."
     for finding in its.findings:

@@ -18,7 +18,7 @@ from engine.pipeline.audit.report import Report, TopicAudit
 from hbus_console.pipelines.audits.judged import JudgedByCheck
 from hbus_console.pipelines.audits.summary import summary_of
 from hbus_console.pipelines.models import AuditedSubject, AuditedTopic, BusAudit
-from hbus_console.registry.judging import JudgedFinding, Judgement
+from hbus_console.registry.judging import JudgedFinding, JudgedSubject
 from hbus_console.topics.models import Topic
 
 
@@ -76,7 +76,7 @@ def keep_report(report: Report, asked: AskedAudit, findings: bytes, judged: Iter
     return made
 
 
-def _row(audit: BusAudit, check: str, its: Judgement) -> AuditedSubject:
+def _row(audit: BusAudit, check: str, its: JudgedSubject) -> AuditedSubject:
     return AuditedSubject(
         audit=audit,
         check_name=check,

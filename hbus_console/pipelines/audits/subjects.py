@@ -16,7 +16,7 @@ from hbus_console.pipelines.audits.judged import audit_checks
 from hbus_console.pipelines.audits.keeping import unpacked_findings
 from hbus_console.pipelines.audits.verdict_words import ICONS, TONES, WORST, WithVerdict
 from hbus_console.pipelines.models import AuditedSubject, BusAudit
-from hbus_console.registry.judging import AuditCheck, JudgedFinding, Judgement
+from hbus_console.registry.judging import AuditCheck, JudgedFinding, JudgedSubject
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def seen_subjects(who: Actor, audit: BusAudit) -> list[SeenSubject]:
     return _read(audit.subjects.filter(seen_q(who)))
 
 
-def seen(check: AuditCheck, its: Judgement) -> SeenSubject:
+def seen(check: AuditCheck, its: JudgedSubject) -> SeenSubject:
     """One that was judged just now, to who may see all."""
     return SeenSubject(check, its.subject, its.verdict, its.from_ms, its.to_ms, its.judged, its.findings)
 

@@ -19,7 +19,7 @@ from hbus_console.jobs.auditing import judge_slots
 from hbus_console.jobs.models import Job, JobCursor, JobRun, JobVersion
 from hbus_console.jobs.services.jobs import change_job
 from hbus_console.jobs.undecided import UNDECIDED
-from hbus_console.registry.judging import JudgedSpan, Judgement
+from hbus_console.registry.judging import JudgedSpan, JudgedSubject
 from tests.hbus_console.jobs.conftest import MakeJob
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
@@ -66,14 +66,14 @@ def job(make_job: MakeJob) -> Job:
     return made
 
 
-def judged(from_s: int | None = None, to_s: int | None = None) -> list[Judgement]:
+def judged(from_s: int | None = None, to_s: int | None = None) -> list[JudgedSubject]:
     def ms(at: int | None) -> int | None:
         return None if at is None else at * 1000
 
     return list(judge_slots(JudgedSpan(ms(from_s), ms(to_s), 0)))
 
 
-def counts(found: Judgement) -> Mapping[tuple[str, str], int]:
+def counts(found: JudgedSubject) -> Mapping[tuple[str, str], int]:
     return {(each.kind, each.why): each.count for each in found.findings}
 
 

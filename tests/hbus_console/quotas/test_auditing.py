@@ -20,7 +20,7 @@ from hbus_console.quotas.auditing import judge_quotas
 from hbus_console.quotas.models import QuotaBook, QuotaUse, UsesTrimmed
 from hbus_console.quotas.services.policies import change_policy, delete_policy
 from hbus_console.quotas.sight import whole_of
-from hbus_console.registry.judging import JudgedSpan, Judgement
+from hbus_console.registry.judging import JudgedSpan, JudgedSubject
 from tests.hbus_console.quotas.booked import book, book_one
 from tests.hbus_console.quotas.conftest import MakePolicy
 
@@ -44,14 +44,14 @@ def books_made_at(at: int, **which: int) -> None:
     QuotaBook.objects.filter(**which).update(made_at=datetime.fromtimestamp(at, tz=UTC))
 
 
-def judged(from_s: int | None = BEGIN, to_s: int | None = None, now_s: int = BEGIN + 7_200) -> list[Judgement]:
+def judged(from_s: int | None = BEGIN, to_s: int | None = None, now_s: int = BEGIN + 7_200) -> list[JudgedSubject]:
     def ms(at: int | None) -> int | None:
         return None if at is None else at * 1000
 
     return list(judge_quotas(JudgedSpan(ms(from_s), ms(to_s), now_s * 1000)))
 
 
-def counts(found: Judgement) -> Mapping[str, int]:
+def counts(found: JudgedSubject) -> Mapping[str, int]:
     return {each.kind: each.count for each in found.findings}
 
 
