@@ -47,8 +47,9 @@ def run_program(context: RunContext, program: Program) -> WorkOutcome:
 
     It is given HBUS_RUN, HBUS_JOB, HBUS_SLOT, HBUS_ATTEMPT, HBUS_EPOCH, HBUS_CORRELATION, HBUS_SHARD, HBUS_SHARDS, and
     the parameters as JSON in HBUS_PARAMETERS. When it is to stop, its whole process tree gets SIGTERM, and SIGKILL
-    after the grace, or when its lease is over, if that comes first; when the worker dies, SIGKILL at once. When the
-    worker only stands still, the same happens by itself before its lease is over, or once its time is.
+    after the grace, or when its lease is over, if that comes first, and the log says what these ended; when the worker
+    dies, SIGKILL at once. When the worker only stands still, the same happens by itself before its lease is over, or
+    once its time is.
     """
     if not program.command:
         return WorkOutcome(False, "it names no program", again=False)
@@ -142,6 +143,9 @@ def _report(context: RunContext, report: int, orders: _Orders) -> str:
 
 
 def _outcome(context: RunContext, said: str) -> WorkOutcome:
+    said, _, ended = said.partition("\n")
+    if ended:
+        context.log.write(f"hbus: {ended}\n")
     word, _, rest = said.partition(" ")
     if context.why_stopped:
         return WorkOutcome(False, context.why_stopped)

@@ -7,12 +7,14 @@ ASKED, SIGKILL at OVER, which each line ``until ASKED OVER`` puts off.
 
 On REPORT it says how the command ended: ``exit N``, ``signal N``, ``overdue`` when the time has ended it, or ``error
 TEXT`` when it could not be started. Then nothing of the command is left, not even what has put itself into another
-session: on Linux whatever loses its parent becomes a child of this process.
+session: on Linux whatever loses its parent becomes a child of this process. Where it was ended, a second line says
+what was: ``asked to end: java, 4 python3; killed: java``.
 """
 
 import ctypes
 import math
 import os
+import re
 import select
 import signal
 import sys
@@ -22,6 +24,8 @@ _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _LINUX = sys.platform == "linux"
 #: Looks for what is left, in seconds between them.
 _AGAIN_S = 0.02
+#: So many different names of programs are told.
+_MOST_NAMES = 20
 
 
 class Orders:
@@ -50,6 +54,21 @@ class Orders:
                 self.asked, self.over = map(float, numbers)
 
 
+class ToldToEnd:
+    """Processes that were told to end, by their numbers, with the names of their programs."""
+
+    def __init__(self) -> None:
+        self.asked: dict[int, bytes] = {}
+        self.killed: dict[int, bytes] = {}
+
+    def words(self) -> str:
+        """A line of its own; empty where none was asked to: what goes with a command that ends is no news."""
+        if not self.asked:
+            return ""
+        killed = f"; killed: {_listed(self.killed)}" if self.killed else ""
+        return f"\nasked to end: {_listed(self.asked)}{killed}"
+
+
 def main(orders: Orders, report: int, grace_s: float, command: "list[str]") -> None:
     libc = ctypes.CDLL(None) if _LINUX else None
     if libc is not None:
@@ -66,10 +85,11 @@ def main(orders: Orders, report: int, grace_s: float, command: "list[str]") -> N
         _become(command, failed_write, libc)
     os.close(failed_write)
     failed = _all_of(failed_read)
-    said = f"error {failed}" if failed else _hold(child, orders, wake_read, grace_s)
-    _end_all()
+    ended = ToldToEnd()
+    said = f"error {failed}" if failed else _hold(child, orders, wake_read, grace_s, ended)
+    _end_all(ended)
     try:
-        os.write(report, said.encode())
+        os.write(report, f"{said}{ended.words()}".encode())
     except BrokenPipeError:
         # The worker is gone: nobody is left to be told.
         return
@@ -89,7 +109,7 @@ def _become(command: "list[str]", failed: int, libc: "ctypes.CDLL | None") -> No
     os._exit(127)
 
 
-def _hold(child: int, orders: Orders, wake: int, grace_s: float) -> str:
+def _hold(child: int, orders: Orders, wake: int, grace_s: float, ended: ToldToEnd) -> str:
     """Until the command has ended, and where it was asked to, all that it has started; how the command did."""
     said: str | None = None
     #: When it is killed, once it was asked to end.
@@ -116,9 +136,9 @@ def _hold(child: int, orders: Orders, wake: int, grace_s: float) -> str:
         elif kill_at is None and (orders.end or now >= orders.asked):
             overdue = not orders.end
             kill_at = now + grace_s
-            _signal_all(signal.SIGTERM)
+            ended.asked |= _signal_all(signal.SIGTERM)
         if kill_at is not None and now >= min(kill_at, orders.over):
-            _signal_all(signal.SIGKILL)
+            ended.killed |= _signal_all(signal.SIGKILL)
             kill_at, orders.over = now + _AGAIN_S, math.inf
 
 
@@ -135,10 +155,10 @@ def _ended(child: int) -> "str | None":
             said = f"signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else f"exit {os.WEXITSTATUS(status)}"
 
 
-def _end_all() -> None:
+def _end_all(ended: ToldToEnd) -> None:
     """Kill what descends from this process until nothing does: what is killed may have left children behind."""
     while True:
-        _signal_all(signal.SIGKILL)
+        ended.killed |= _signal_all(signal.SIGKILL)
         try:
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
@@ -163,12 +183,30 @@ def _descendants() -> "set[int]":
     return found - {os.getpid()}
 
 
-def _signal_all(number: int) -> None:
+def _signal_all(number: int) -> "dict[int, bytes]":
+    """Those that were alive, with the names of their programs."""
+    alive = {}
     for pid in _descendants():
         try:
+            with open(f"/proc/{pid}/stat", "rb") as file:
+                name, _, rest = file.read().partition(b"(")[2].rpartition(b")")
             os.kill(pid, number)
-        except ProcessLookupError:
+        except (FileNotFoundError, ProcessLookupError):
             continue
+        if rest.split()[0] != b"Z":
+            alive[pid] = name
+    return alive
+
+
+def _listed(named: "dict[int, bytes]") -> str:
+    counted: dict[str, int] = {}
+    for name in named.values():
+        # It is the process's own to choose.
+        text = re.sub(rb"[^\w.+-]", b"?", name).decode()
+        counted[text] = counted.get(text, 0) + 1
+    words = [f"{count} {name}" if count > 1 else name for name, count in sorted(counted.items())]
+    left_out = len(words) - _MOST_NAMES
+    return ", ".join([*words[:_MOST_NAMES], *([f"and {left_out} other programs"] if left_out > 0 else [])])
 
 
 def _all_of(pipe: int) -> str:

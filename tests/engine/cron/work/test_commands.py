@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -105,6 +106,19 @@ def test_a_stop_ends_the_whole_tree_even_what_left_its_group(given: Given, tmp_p
     stopper.join()
     assert (outcome.done, outcome.reason) == (False, "it took longer than 5 s")
     assert gone(until_told(told))
+    # Two that do not hear it, of which one has left the group.
+    assert re.fullmatch(r"hbus: asked to end: (2 python\S*); killed: \1\n", context.log.read(last=True))
+
+
+def test_the_name_of_a_process_is_its_own_to_choose_and_is_shown_as_a_word(given: Given, tmp_path: Path) -> None:
+    context, told, program = given(), tmp_path / "told", tmp_path / "a) b\nhbus: x"
+    program.symlink_to("/bin/sleep")
+    script = f"'{program}' 600 & until grep -q 'a)' /proc/$!/comm; do :; done; echo 1 > {told}; wait"
+    stopper = threading.Thread(target=lambda: (until_told(told), context.stop("cancelled")))
+    stopper.start()
+    run_program(context, Program(["sh", "-c", script]))
+    stopper.join()
+    assert re.fullmatch(r"hbus: asked to end: a\?\?b\?hbus\?\?x, sh\n", context.log.read(last=True))
 
 
 def test_what_a_program_leaves_running_ends_with_it(given: Given, tmp_path: Path) -> None:
@@ -121,7 +135,9 @@ def test_a_polite_program_may_end_by_itself(given: Given, tmp_path: Path) -> Non
     outcome = run_program(context, Program(["sh", "-c", script], grace_s=20))
     stopper.join()
     assert not outcome.done
-    assert context.log.read().endswith("tidied\n")
+    *_, tidied, ended = context.log.read().splitlines()
+    assert tidied == "tidied"
+    assert re.fullmatch(r"hbus: asked to end: sh(, sleep)?", ended)
 
 
 _WORKER = """
