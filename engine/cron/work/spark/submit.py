@@ -6,16 +6,19 @@ import os
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from engine.cron.work.call import RunContext, WorkOutcome
 from engine.cron.work.commands import Program, run_program
 from engine.cron.work.spark.installed import InstalledSpark
+from engine.cron.work.spark.progress_pipe import ProgressPipe, Tell
 from engine.cron.work.spark.scratch import scratch_folder
 
 #: What holds unless a job says otherwise: no port is opened for pages, and the log is the application's own.
 DEFAULTS = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "WARN"}
+#: What runs the application in its driver.
+_DRIVER = Path(__file__).with_name("driver.py")
 #: Where hbus lies: an application reads topics and the archive by its modules.
 _ROOT = Path(__file__).parents[4]
 #: What a cluster is found by, and this machine by it: passed on from the worker's environment.
@@ -33,24 +36,34 @@ class Submission:
     master: str = "local[2]"
 
 
-def run_application(context: RunContext, spark: InstalledSpark, wanted: Submission, parent: Path) -> WorkOutcome:
+def run_application(
+    context: RunContext, spark: InstalledSpark, wanted: Submission, parent: Path, tell: Tell = lambda _: None
+) -> WorkOutcome:
     """Run it to its end, as a program: with the same variables, and nothing of it outlives the run or the worker.
 
-    It works in a folder of its own in ``parent``, which goes with the run.
+    It works in a folder of its own in ``parent``, which goes with the run. ``tell`` hears how far it is, about once a
+    second and at its end.
     """
     call = context.call
     with scratch_folder(parent, f"{call.run}-{call.attempt}") as folder:
-        return run_program(context, Program(command(spark, wanted), folder, environment(spark, wanted.master, folder)))
+        with ProgressPipe(folder, context, tell) as pipe:
+            words, around = command(spark, wanted, pipe.path), environment(spark, wanted.master, folder)
+            outcome = run_program(context, Program(words, folder, around))
+        if outcome.done or context.why_stopped or not pipe.failure:
+            return outcome
+        return replace(outcome, reason=f"{outcome.reason}: {pipe.failure.splitlines()[0]}")
 
 
-def command(spark: InstalledSpark, wanted: Submission) -> list[str]:
-    """The words of spark-submit. The driver is always a process of this machine: it ends with its run."""
-    conf = DEFAULTS | dict(wanted.conf)
+def command(spark: InstalledSpark, wanted: Submission, pipe: Path) -> list[str]:
+    """The words of spark-submit. The driver is always a process of this machine: it ends with its run, and tells on
+    ``pipe`` how far it is."""
+    # Else it would have the name of what runs it.
+    conf = {"spark.app.name": wanted.application.name} | DEFAULTS | dict(wanted.conf)
     return [
         *(str(spark.submit), "--master", wanted.master, "--deploy-mode", "client"),
         *(word for name, value in conf.items() for word in ("--conf", f"{name}={value}")),
         *(("--py-files", ",".join(map(str, wanted.py_files))) if wanted.py_files else ()),
-        *(str(wanted.application), *wanted.args),
+        *(str(_DRIVER), str(pipe), str(wanted.application), *wanted.args),
     ]
 
 

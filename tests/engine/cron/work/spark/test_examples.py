@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.cron.work.spark.installed import InstalledSpark, find_spark
+from engine.cron.work.spark.progress import SparkProgress
 from engine.cron.work.spark.submit import Submission, run_application
 from hbus_console.state import ROOT
 from tests.engine.cron.work.conftest import Given
@@ -23,8 +24,10 @@ def test_the_example_runs_where_pypi_alone_brings_a_java(given: Given, spark: In
     assert not of_pypi.java.has_vector
     context = given(bookings=str(tmp_path / "bookings.csv"))
     application = ROOT / "examples" / "hotel" / "spark_apps" / "stays_by_hotel.py"
-    outcome = run_application(context, of_pypi, Submission(application), tmp_path / "scratch")
+    progress: list[SparkProgress] = []
+    outcome = run_application(context, of_pypi, Submission(application), tmp_path / "scratch", progress.append)
     told = context.log.read(last=True)
+    assert progress[-1].tasks.done == progress[-1].tasks.total > 0, told
     assert outcome.done, told
     assert f"Java version {of_pypi.java.version}" in told
     assert "City Hotel: 1 stays, 1 nights\nResort Hotel: 2 stays, 8 nights\n" in told

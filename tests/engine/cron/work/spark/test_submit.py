@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import pytest
 
 from engine.cron.work.spark.installed import InstalledSpark
 from engine.cron.work.spark.java import Java
+from engine.cron.work.spark.progress import SparkProgress
 from engine.cron.work.spark.scratch import remove_left_behind
 from engine.cron.work.spark.submit import Submission, command, environment, run_application
 from tests.engine.cron.work.conftest import Given
@@ -75,6 +77,13 @@ def tree(told: Path) -> list[psutil.Process]:
     return processes
 
 
+def until_active(progress: list[SparkProgress], tasks: int) -> None:
+    until = time.monotonic() + 120
+    while not progress or progress[-1].tasks.active < tasks:
+        assert time.monotonic() < until, "its driver does not tell of its tasks"
+        time.sleep(0.05)
+
+
 def left_of(processes: list[psutil.Process], within_s: float) -> list[psutil.Process]:
     _, alive = psutil.wait_procs(processes, timeout=within_s)
     return [each for each in alive if each.is_running() and each.status() != psutil.STATUS_ZOMBIE]
@@ -85,21 +94,27 @@ def test_a_cancelled_run_leaves_neither_the_jvm_nor_a_worker(
 ) -> None:
     context, (wanted, told) = given(), stuck
     seen: list[psutil.Process] = []
+    progress: list[SparkProgress] = []
 
     def cancel() -> None:
         try:
             seen.extend(tree(told))
+            until_active(progress, 2)
         finally:
             context.stop("somebody cancelled it")
 
     canceller = threading.Thread(target=cancel)
     canceller.start()
-    outcome = run_application(context, spark, wanted, tmp_path / "scratch")
+    outcome = run_application(context, spark, wanted, tmp_path / "scratch", progress.append)
     canceller.join()
     assert len(seen) == PROCESSES, context.log.read(last=True)
     assert (outcome.done, outcome.reason) == (False, "somebody cancelled it")
+    (ended,) = re.findall(r"^hbus: (asked to end: .*)$", context.log.read(last=True), re.MULTILINE)
+    assert re.match(r"asked to end: java, \d python", ended)
     assert left_of(seen, 0) == []
     assert list((tmp_path / "scratch").iterdir()) == []
+    (stage,) = progress[-1].stages
+    assert (stage.state, stage.done, stage.active, stage.total, stage.ended_ms) == ("running", 0, 2, 2, None)
 
 
 def test_when_the_worker_is_killed_neither_the_jvm_nor_a_worker_of_spark_lives_on(
@@ -133,11 +148,15 @@ def test_the_words_end_where_those_of_the_application_begin() -> None:
         ["--master", "yarn"],
         [Path("/apps/b.py"), Path("/apps/c.zip")],
     )
-    assert command(SPARK, wanted) == [
+    words = command(SPARK, wanted, Path("/run/progress"))
+    driver = words[words.index("/run/progress") - 1]
+    assert Path(driver).is_file()
+    assert words == [
         *("/opt/spark/bin/spark-submit", "--master", "local[2]", "--deploy-mode", "client"),
+        *("--conf", "spark.app.name=a.py"),
         *("--conf", "spark.ui.enabled=true", "--conf", "spark.ui.showConsoleProgress=false"),
         *("--conf", "spark.log.level=WARN", "--py-files", "/apps/b.py,/apps/c.zip"),
-        *("/apps/a.py", "--master", "yarn"),
+        *(driver, "/run/progress", "/apps/a.py", "--master", "yarn"),
     ]
 
 
