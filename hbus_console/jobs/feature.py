@@ -59,7 +59,7 @@ FEATURE = Feature(
         "unreadable": "bad",
         "failing": "bad",
     },
-    ledger_models=("LogPiece",),
+    ledger_models=("LogPiece", "RunProgress"),
     roles=(
         ProcessRole(
             "cron",

@@ -1,7 +1,8 @@
 """What moves: marks of the jobs whose runs or settings changed lately, or whose workers lost a lease, of ``runs``,
-``jobs`` and the limits of ``tags`` as families, and of the logs that grow (``log:RUN``). Beside them what bears no time
-of its change: ``followers``, who runs after whom, and ``calendars``; and ``tags`` again, for they count the runs of all
-jobs. ``soon`` changes with every minute: how long it is until a slot is said to the minute.
+``jobs`` and the limits of ``tags`` as families, of the logs that grow (``log:RUN``) and of what runs tell of their
+progress (``progress:RUN``). Beside them what bears no time of its change: ``followers``, who runs after whom, and
+``calendars``; and ``tags`` again, for they count the runs of all jobs. ``soon`` changes with every minute: how long it
+is until a slot is said to the minute.
 
 A page of many jobs shows ``job``, which is any of them: that one was deleted, the audit log's marks tell.
 """
@@ -28,6 +29,7 @@ from hbus_console.jobs.models import (
     PingAddress,
     TagLimit,
 )
+from hbus_console.jobs.run_progress import RunProgress
 from hbus_console.ui.live import LiveCells
 from hbus_console.ui.polling import once_a_poll
 
@@ -67,10 +69,15 @@ def cells(now_ms: int, scopes: tuple[str, ...]) -> LiveCells:
     limited = dict(TagLimit.objects.filter(updated_at__gte=since).values_list("tag", "most_at_once"))
     if limits := frozenset((tag, limited[tag]) for tag in _seen_tags(limited, scopes)):
         marks["tags"] = limits
+    moved = RunProgress.objects.filter(at_us__gte=since_us).order_by("-at_us")
+    told = dict(moved.values_list("run", "at_us"))
     growing = _growing(since_us)
     # They lie in another database than what says whose they are.
-    named = JobRun.objects.filter(pk__in=growing).order_by().values_list("pk", "job") if growing else ()
-    marks |= {f"log:{run}": growing[run] for run, job in named if _sees(scopes, job)}
+    asked = JobRun.objects.filter(pk__in={*growing, *told}).order_by() if growing or told else JobRun.objects.none()
+    for run, job in asked.values_list("pk", "job"):
+        if _sees(scopes, job):
+            marks |= {f"log:{run}": growing[run]} if run in growing else {}
+            marks |= {f"progress:{run}": told[run]} if run in told else {}
     return LiveCells(marks=marks)
 
 

@@ -16,6 +16,7 @@ from hbus_console.jobs.columns import REASON_LIMIT, Division, ManualRuns, Overla
 from hbus_console.jobs.kinds.names import WorkName
 from hbus_console.jobs.part_words import part_words
 from hbus_console.jobs.pings.code import new_code
+from hbus_console.jobs.run_progress import RunProgress  # noqa: F401 - a model of this app, which Django finds by it
 from hbus_console.teams.models import Team
 
 

@@ -9,6 +9,7 @@ from django.db.models import Max
 from engine.core.clock import Clock, SystemClock
 from hbus_console.jobs.models import JobAttempt, JobRun, LogPiece
 from hbus_console.jobs.recent import newest_runs
+from hbus_console.jobs.run_progress import RunProgress
 
 #: Of each job so many runs are kept, however old they are: what a yearly one did last is not forgotten.
 KEPT_OF_EACH = 50
@@ -65,6 +66,7 @@ class RunRetention:
             return
         # The logs first: of a run that is there, it can be said that its log is gone.
         LogPiece.objects.filter(run__in=gone).delete()
+        RunProgress.objects.filter(run__in=gone).delete()
         with transaction.atomic():
             JobAttempt.objects.filter(run__in=gone).delete()
             JobRun.objects.filter(pk__in=gone).delete()

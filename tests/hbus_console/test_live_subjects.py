@@ -48,6 +48,7 @@ TELLS: dict[str, set[str]] = {
     "jobs_jobversion": {"job", "job:"},
     "jobs_logpiece": {"log:"},
     "jobs_pingaddress": {"job:"},
+    "jobs_runprogress": {"progress:"},
     "jobs_taglimit": {"tags"},
     # Of when rates and dead letters are.
     "ledger_cursor": {"subscription", "subscription:", "topic", "topic:"},

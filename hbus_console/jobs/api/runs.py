@@ -23,6 +23,7 @@ from hbus_console.jobs.api import bodies, shapes
 from hbus_console.jobs.api.again import JobsView
 from hbus_console.jobs.models import JobAttempt, JobRun, JobVersion, LogPiece
 from hbus_console.jobs.narrowing import narrowed
+from hbus_console.jobs.progress import progress_of
 from hbus_console.jobs.services import triggering
 from hbus_console.jobs.services.foreseeing import foresee
 from hbus_console.jobs.services.leases import release_lease
@@ -98,11 +99,11 @@ class RunsOfJob(ApiView):
 
 
 class OneRun(ApiView):
-    @extend_schema(operation_id="jobs_run", summary="One run", tags=["jobs"], responses=answers(shapes.RunOut))
+    @extend_schema(operation_id="jobs_run", summary="One run", tags=["jobs"], responses=answers(shapes.OneRunOut))
     def get(self, request: Request, job: str, run_id: int) -> Response:
         require(self.actor, VIEW, job)
         (shown,) = _shown([triggering.run_of(job, run_id)], self.actor)
-        return Response(shown)
+        return Response({**shown, "progress": shapes.progress(progress_of(run_id))})
 
 
 class AttemptsOfRun(ApiView):

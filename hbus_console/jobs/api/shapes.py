@@ -9,10 +9,12 @@ from typing import Any, overload
 import msgspec
 
 from engine.core.clock import to_rfc3339
+from engine.cron.work.spark.progress import SparkProgress
 from hbus_console.access.permissions import ANONYMOUS, Actor
 from hbus_console.api.answers import fields_of, plain
 from hbus_console.api.drafts import answer, answered
 from hbus_console.jobs.models import Job, JobAttempt, JobRun, JobVersion
+from hbus_console.jobs.progress import KeptProgress
 from hbus_console.jobs.services.draft import SETTINGS, snapshot
 from hbus_console.jobs.services.secrecy import Secrecy, secrecy_of
 from hbus_console.jobs.services.secrets import schema_for, shown_to
@@ -102,6 +104,22 @@ class RunOut(msgspec.Struct):
     key: str
     parameters: dict[str, Any] | None
     correlation_id: str
+
+
+class ProgressOut(SparkProgress, frozen=True, kw_only=True):
+    """How far the Spark application of a run is, as an attempt told last, and when. Of stages and streaming queries the
+    newest, and how many more there were; times are in milliseconds since the epoch, by the worker's clock. Texts are
+    the application's own, cleaned as its log is. ``failure`` is the Python error that ended it.
+    """
+
+    attempt: int
+    at: datetime
+
+
+class OneRunOut(RunOut):
+    """A run by itself. ``progress`` is null where no Spark application has told of any."""
+
+    progress: ProgressOut | None
 
 
 class RunAttemptOut(msgspec.Struct):
@@ -206,6 +224,14 @@ def run(row: JobRun, who: Actor, secrecy: Secrecy, settings: Mapping[str, Any] |
         "asked_why": why.why,
     }
     return RunOut(**told, **fields_of(row, RunOut, *told))
+
+
+def progress(kept: KeptProgress | None) -> dict[str, Any] | None:
+    """What was told of a run last."""
+    if kept is None:
+        return None
+    told = fields_of(kept.said, SparkProgress)
+    return plain(ProgressOut(**told, attempt=kept.attempt, at=moment(kept.at_us)))
 
 
 def attempt(row: JobAttempt) -> dict[str, Any]:

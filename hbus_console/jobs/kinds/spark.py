@@ -17,6 +17,7 @@ from hbus_console.access.permissions import Actor, require
 from hbus_console.jobs.feature import JOB_COMMAND
 from hbus_console.jobs.kinds.kind import WorkSpec, list_option, only, texts_option
 from hbus_console.jobs.kinds.names import WorkName
+from hbus_console.jobs.progress import ProgressKeeper
 
 
 def scratch() -> Path:
@@ -49,7 +50,7 @@ class SparkKind:
             wanted, spark = self._submission(spec), find_spark()
         except (BadInput, ConfigurationError) as error:
             return WorkOutcome(False, f"{error.what} {error.remedy}", again=False)
-        return run_application(context, spark, wanted, scratch())
+        return run_application(context, spark, wanted, scratch(), ProgressKeeper(context.call).keep)
 
     def _submission(self, spec: WorkSpec) -> Submission:
         if not settings.HBUS_SPARK_APPS:

@@ -31,6 +31,7 @@ from hbus_console.jobs.kinds.names import WorkName
 from hbus_console.jobs.log_pieces import gap_before
 from hbus_console.jobs.models import Job, JobAttempt, JobRun, LogPiece
 from hbus_console.jobs.parameter_form import read_parameters
+from hbus_console.jobs.progress import progress_of
 from hbus_console.jobs.rights import words_of_identity
 from hbus_console.jobs.services import jobs, triggering
 from hbus_console.jobs.services.draft import snapshot
@@ -39,6 +40,7 @@ from hbus_console.jobs.services.secrecy import secrecy_of
 from hbus_console.jobs.services.secrets import target_for
 from hbus_console.jobs.services.triggering import Trigger, run_of
 from hbus_console.jobs.services.work import schema_of
+from hbus_console.jobs.shown_progress import shown_progress
 from hbus_console.jobs.tags import full_tags, words_of_full
 from hbus_console.jobs.told_runs import goes_on_after, stands
 from hbus_console.jobs.unseen import Asked, asked
@@ -70,6 +72,7 @@ def run(request: HttpRequest, job: str, run_id: int) -> HttpResponse:
     wanted, zone = request.GET.get("q", ""), said.get("zone", "UTC")
     parts, slots = list(parts_of(row)), slot_store()
     upstream, told = upstream_of(row), asked(who, row)
+    kept = progress_of(row.pk) if _is_of_spark(said) else None
     leases = leases_of([row, *parts])
     upstream = upstream if upstream and allows(who, VIEW, upstream.job) else None
     followers = JobRun.objects.filter(
@@ -113,6 +116,8 @@ def run(request: HttpRequest, job: str, run_id: int) -> HttpResponse:
         "lease_key": slots.lease_key(row.pk),
         "marker_key": slots.marker_key(SlotKey(job, row.version, row.slot)),
         "q": wanted,
+        "progress": shown_progress(row, kept, said.get("timeout_s", 0), now_us),
+        "failure": kept if kept and kept.said.failure else None,
         **_log_of(row, wanted),
         "may_run": of is not None and not elsewhere and allows(who, JOB_RUN, job),
         "may_release": not elsewhere and row.state == RunState.RUNNING and allows(who, JOB_RELEASE, job),
@@ -127,9 +132,11 @@ def run(request: HttpRequest, job: str, run_id: int) -> HttpResponse:
 @require_GET
 @console_view(VIEW, resource="{job}")
 def log(request: HttpRequest, job: str, run_id: int) -> HttpResponse:
-    """All that is kept of the log, as text."""
+    """All that is kept of the log, as text; of a Spark application that failed its Python error comes first."""
     row = run_of(job, run_id)
     parts = [part["text"] for part in _parts(list(LogPiece.objects.filter(run=row.pk)))]
+    if (kept := progress_of(row.pk)) and kept.said.failure:
+        parts.insert(0, f"— the Python error of attempt {kept.attempt} —\n{kept.said.failure}\n— the log —\n")
     answer = HttpResponse("".join(parts), content_type="text/plain; charset=utf-8")
     answer["Content-Disposition"] = f'attachment; filename="{job}-{row.pk}.log"'
     return answer
@@ -185,7 +192,13 @@ def _shows(run: JobRun, told: Iterable[str], who: Actor, said: Mapping[str, Any]
     claimed = run.state == RunState.CLAIMED
     # Whether there is room is of all that run, under its tags and with its workers: of those that live.
     room = [*(["runs", "nodes"] if claimed else []), *(["tags"] if claimed and said.get("tags") else [])]
-    return [*(str(job_subject(job)) for job in sorted(jobs)), f"log:{run.pk}", *room]
+    moves = [f"log:{run.pk}", *([f"progress:{run.pk}"] if _is_of_spark(said) else [])]
+    return [*(str(job_subject(job)) for job in sorted(jobs)), *moves, *room]
+
+
+def _is_of_spark(said: Mapping[str, Any]) -> bool:
+    """Whether its version is of that kind, or, once the job is deleted, may have been."""
+    return bool(said.get("kind", WorkName.SPARK) == WorkName.SPARK)
 
 
 def _waits_for(who: Actor, run: JobRun, said: Mapping[str, Any], now_us: int) -> Busy | None:

@@ -9,6 +9,7 @@ from engine.cron.slots.steps import RunState
 from hbus_console.jobs import retention
 from hbus_console.jobs.models import JobRun, LogPiece
 from hbus_console.jobs.retention import RunRetention
+from hbus_console.jobs.run_progress import RunProgress
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
 DAY = 86_400
@@ -28,6 +29,7 @@ def ran(clock: ManualClock, job: str, days_ago: float, *, goes_on: bool = False)
     times = {"decided_us": at_us, "changed_us": at_us, "ended_us": ended}
     run = JobRun.objects.create(job=job, version=1, slot=at_s, state=state, **times)
     LogPiece.objects.create(run=run.pk, seq=1, attempt=1, at_us=at_us, text="x\n")
+    RunProgress.objects.create(run=run.pk, epoch=1, attempt=1, at_us=at_us, said={})
     return run
 
 
@@ -47,6 +49,7 @@ def test_what_is_older_goes_but_the_last_of_each_job_and_what_goes_on() -> None:
     kept = [*yearly[1:], stuck, *often[10:], *young]
     assert left() == [run.pk for run in kept]
     assert set(LogPiece.objects.values_list("run", flat=True)) == {run.pk for run in kept}
+    assert set(RunProgress.objects.values_list("run", flat=True)) == {run.pk for run in kept}
 
 
 def test_beyond_so_many_the_oldest_go() -> None:

@@ -16,11 +16,13 @@ from engine.core.errors import BadInput, ConfigurationError
 from engine.cron.slots.steps import RunState
 from engine.cron.work.spark import installed
 from engine.cron.work.spark.installed import find_spark
+from engine.cron.work.spark.progress import SparkJobs, SparkTasks
 from hbus_console.access.acts import Role
 from hbus_console.access.permissions import Actor, Forbidden
 from hbus_console.accounts.actors import actor_of
 from hbus_console.accounts.models import User
 from hbus_console.jobs.models import Job, JobRun, LogPiece
+from hbus_console.jobs.progress import progress_of
 from hbus_console.jobs.services.draft import SETTINGS
 from hbus_console.jobs.services.jobs import change_job
 from hbus_console.jobs.services.triggering import Trigger, trigger
@@ -44,6 +46,7 @@ def seen_by_a_worker(rows):
     yield sys.executable, sum(rows) * rates.RATE
 
 spark = SparkSession.builder.getOrCreate()
+spark.sparkContext.setJobDescription(json.loads(os.environ["HBUS_PARAMETERS"])["password"] + " of the night")
 ((python, total),) = spark.sparkContext.parallelize(range(10), 1).mapPartitions(seen_by_a_worker).collect()
 asked = ("spark.sql.shuffle.partitions", "spark.ui.enabled", "spark.app.name")
 print(json.dumps({
@@ -88,20 +91,24 @@ def test_it_runs_with_its_arguments_conf_and_parameters_and_its_output_is_the_lo
     words = ["--master", "yarn", "", "two words", "é $HOME *", "--help"]
     conf = {"spark.sql.shuffle.partitions": "3", "spark.app.name": "the night's close"}
     make_job("spark", "nightly/probe.py", options={"args": words, "conf": conf, "py_files": ["rates.py"]})
-    run = triggered(admin_actor, hotel="HB-1")
+    run = triggered(admin_actor, hotel="HB-1", password="hunter2hunter2")
     assert worker.run(run.pk) is RunState.DONE, log_of(run)
     log = log_of(run)
     said = json.loads(next(line for line in log.splitlines() if line.startswith("{")))
     assert (said["args"], said["conf"]) == (words, ["3", "false", "the night's close"])
     assert (said["master"], said["pages"]) == ("local[1]", None)
     assert (said["total"], said["python"]) == (45 * 3, sys.executable)
-    assert json.loads(said["told"].pop("HBUS_PARAMETERS")) == {"hotel": "HB-1"}
+    assert json.loads(said["told"].pop("HBUS_PARAMETERS")) == {"hotel": "HB-1", "password": "[redacted]"}
     assert said["told"] == {
         "HBUS_RUN": str(run.pk), "HBUS_JOB": "close-of-day", "HBUS_SLOT": str(run.slot), "HBUS_ATTEMPT": "1",
         "HBUS_EPOCH": "1", "HBUS_CORRELATION": run.correlation_id, "HBUS_SHARD": "0", "HBUS_SHARDS": "1",
     }  # fmt: skip
     folder = Path(said["folder"])
     assert (folder.parent, folder.exists()) == (Path(settings.STATE) / "spark", False)
+    kept = progress_of(run.pk)
+    assert kept is not None
+    assert (kept.attempt, kept.said.tasks, kept.said.jobs) == (1, SparkTasks(done=1, total=1), SparkJobs(done=1))
+    assert kept.said.stages[0].name.startswith("[redacted] of the night")
 
 
 @pytest.mark.parametrize(
