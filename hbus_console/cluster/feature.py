@@ -6,6 +6,8 @@ from hbus_console.access.acts import Act, Role
 from hbus_console.registry.declaration import Feature, MenuEntry, Mount
 
 CLUSTER_VIEW = Act("cluster.view", Role.VIEWER, "look at the cluster", reading=True)
+#: As much as it takes to reveal: what all of it weighs tells of any message how large it is.
+CLUSTER_WEIGH = Act("cluster.weigh", Role.GOVERNOR, "see what the store and the databases weigh")
 CLUSTER_OPERATE = Act("cluster.operate", Role.ADMIN, "operate the cluster")
 
 FEATURE = Feature(
@@ -17,6 +19,7 @@ FEATURE = Feature(
     api=("hbus_console.cluster.api",),
     acts=(
         CLUSTER_VIEW,
+        CLUSTER_WEIGH,
         CLUSTER_OPERATE,
     ),
     concerns=("hbus_console.cluster.concerns:concerns",),

@@ -24,9 +24,9 @@ from engine.core.errors import ConfigurationError
 from hbus_console.access.permissions import GLOBAL, Actor, covers, visible_scopes
 from hbus_console.cluster import asking, probes
 from hbus_console.cluster.asking import FeatureHealth
+from hbus_console.cluster.feature import CLUSTER_WEIGH
 from hbus_console.evidence.models import Notice
 from hbus_console.evidence.totals import total
-from hbus_console.messages.sizes import tells_all_sizes
 from hbus_console.nodes.stamps import Node, read_nodes
 from hbus_console.registry.loading import features, resolve
 from hbus_console.supervisor import roles as supervised
@@ -158,7 +158,7 @@ def cluster(who: Actor, clock: Clock | None = None) -> Cluster:
     now = status.collect(settings.STATE, found, clock, clock_alarm_ms=settings.CLOCK_ALARM_MS)
     scopes = visible_scopes(who)
     store, databases = told_amounts(who, store, databases)
-    tells = tells_all_sizes(who)
+    tells = _may_weigh(who)
     return Cluster(
         roles=roles(found, store, databases, scopes),
         processes=[
@@ -186,9 +186,13 @@ def told_amounts(
     who: Actor, store: probes.StoreState, databases: Sequence[probes.DatabaseState]
 ) -> tuple[probes.StoreState, list[probes.DatabaseState]]:
     """Both as ``who`` may be told them: what they weigh goes by what lies in them, hidden or elsewhere."""
-    if tells_all_sizes(who):
+    if _may_weigh(who):
         return store, list(databases)
     return store.without_amounts(), [each.without_size() for each in databases]
+
+
+def _may_weigh(who: Actor) -> bool:
+    return GLOBAL in visible_scopes(who, CLUSTER_WEIGH)
 
 
 def _asked_now(line: status.ProcessLine, store: probes.StoreState) -> status.ProcessLine:

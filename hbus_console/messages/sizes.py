@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from hbus_console.access.permissions import GLOBAL, Actor, visible_scopes
-from hbus_console.messages.feature import PAYLOAD_REVEAL
+from hbus_console.access.permissions import Actor
 from hbus_console.messages.models import LedgerMessage
 from hbus_console.topics.handler_errors import told_whole_from
 from hbus_console.topics.models import Topic
@@ -35,12 +34,6 @@ def _published_ms(message: LedgerMessage) -> int:
     ahead."""
     stored = _STORED.match(message.position)
     return min(message.published_ms, int(stored[1])) if stored else message.published_ms
-
-
-def tells_all_sizes(actor: Actor) -> bool:
-    """Whether ``actor`` may be told what all topics weigh together, and how much goes on in them: who may reveal
-    everywhere. To others memory and disks would tell of any message how large it is."""
-    return GLOBAL in visible_scopes(actor, PAYLOAD_REVEAL)
 
 
 def tells_sizes(actor: Actor, name: str, topic: Topic | None, first_ms: int) -> bool:
