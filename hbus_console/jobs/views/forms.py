@@ -34,6 +34,7 @@ from hbus_console.jobs.wall import told_slot
 from hbus_console.teams.services import team_names
 from hbus_console.ui.forms import lines, revision, text
 from hbus_console.ui.pages import clock, form_page
+from hbus_console.wiring.spark import spark_standing
 
 #: Slots that the preview tells.
 TOLD = 6
@@ -56,6 +57,7 @@ def new(request: HttpRequest) -> HttpResponse:
         **_PARTS,
         "teams": team_names(),
         "functions": known_functions(who),
+        "spark": spark_standing(),
         "values": asdict(fresh),
         "may_edit": True,
         "may_govern": True,
@@ -83,6 +85,7 @@ def settings(request: HttpRequest, job: str) -> HttpResponse:
         **_PARTS,
         "teams": team_names(),
         "functions": known_functions(who),
+        "spark": spark_standing(),
         "values": shown_to(who, job, known, secrecy_of(job)),
         "may_govern": allows(who, JOB_GOVERN, job),
         "part": GOVERNANCE,

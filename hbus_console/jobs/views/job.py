@@ -40,6 +40,7 @@ from hbus_console.jobs.views.trigger_sheet import trigger_sheet
 from hbus_console.jobs.wall import told_slot
 from hbus_console.ui.curl import CurlRequest
 from hbus_console.ui.pages import act, clock, reason_act, refuse_act, tell_done
+from hbus_console.wiring.spark import spark_standing
 
 #: Slots to come, versions and audit entries that the page shows.
 SLOTS, VERSIONS, ENTRIES = 6, 20, 6
@@ -91,6 +92,7 @@ def detail(request: HttpRequest, job: str) -> HttpResponse:
         "told_settings": _told(who, row, secrecy),
         "schema": schema_for(who, job, snapshot(row), secrecy),
         "ping": PingAddress.objects.filter(job=row).first(),
+        "spark": spark_standing() if row.kind == WorkName.SPARK else "",
     }
     if context["may_audit"]:
         entries = visible(who).filter(about(row.subject)).order_by("-seq")

