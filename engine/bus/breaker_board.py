@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from pathlib import Path
+from importlib.resources import files
 from typing import Any, Protocol
 
 import msgspec
@@ -27,7 +27,7 @@ WHY_LIMIT = 500
 #: How often an act is tried when others act at the same moment.
 TRIES = 20
 
-_LUA = Path(__file__).parent / "consuming" / "lua"
+_LUA = files("engine.bus.consuming") / "lua"
 
 
 class Standing(msgspec.Struct, frozen=True):

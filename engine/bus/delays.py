@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum, StrEnum, auto
 from functools import partial
-from pathlib import Path
+from importlib.resources import files
 from typing import Protocol, TypeVar, cast
 
 import msgspec
@@ -46,7 +46,7 @@ _TAKEN_FORMER, _CANCEL_FORMER = 2, 3
 
 _log = logging.getLogger(__name__)
 
-_LUA = Path(__file__).parent / "lua"
+_LUA = files("engine.bus") / "lua"
 
 
 class Delayed(msgspec.Struct, frozen=True, gc=False):

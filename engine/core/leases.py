@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import threading
 from collections.abc import Callable
-from pathlib import Path
+from importlib.resources import files
 from typing import Protocol
 
 import redis
@@ -15,7 +15,7 @@ from engine.core.errors import BadInput, Unavailable
 from engine.core.scripts import ScriptFolder
 from engine.core.store.answered import answered
 
-_LUA = Path(__file__).parent / "lua"
+_LUA = files("engine.core") / "lua"
 
 
 class Ownership(Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from hashlib import sha1
-from pathlib import Path
+from importlib.resources.abc import Traversable
 from typing import Any
 
 import redis
@@ -25,6 +25,7 @@ def wait_for(replicas: int) -> tuple[str, int, int]:
 
 #: A file of this name has what the other scripts of its folder share.
 COMMON = "common"
+_SUFFIX = ".lua"
 
 
 class Script:
@@ -36,9 +37,16 @@ class Script:
         self.sha = sha1(self.text.encode(), usedforsecurity=False).hexdigest()
 
 
-def load_scripts(folder: Path) -> Mapping[str, Script]:
-    """The scripts of a folder by the names of their files, each with what they share put in front."""
-    texts = {path.stem: path.read_text(encoding="utf-8") for path in folder.glob("*.lua")}
+def load_scripts(folder: Traversable) -> Mapping[str, Script]:
+    """The scripts of a folder by the names of their files, each with what they share put in front.
+
+    Of packages it is had by ``files("engine.bus") / "lua"``: these may lie in a zip, as on the executors of a cluster.
+    """
+    texts = {
+        path.name.removesuffix(_SUFFIX): path.read_text(encoding="utf-8")
+        for path in folder.iterdir()
+        if path.name.endswith(_SUFFIX)
+    }
     shared = texts.pop(COMMON, "")
     return {name: Script(name, f"{shared}\n{text}" if shared else text) for name, text in texts.items()}
 
@@ -46,7 +54,7 @@ def load_scripts(folder: Path) -> Mapping[str, Script]:
 class ScriptFolder:
     """The scripts of one folder, each called by its file name. Thread-safe."""
 
-    def __init__(self, client: redis.Redis, folder: Path) -> None:
+    def __init__(self, client: redis.Redis, folder: Traversable) -> None:
         self._client = client
         self._scripts = load_scripts(folder)
 

@@ -13,7 +13,8 @@ from django.conf import settings
 
 from engine.core.errors import ConfigurationError
 from engine.cron.work.spark.installed import InstalledSpark, find_spark
-from engine.cron.work.spark.submit import DEFAULTS, environment
+from engine.cron.work.spark.submit import DEFAULTS, environment, has_executors
+from engine.cron.work.spark.travelling import travelling_package
 from hbus_console.spark_fetch import progress
 from hbus_console.state import state_dir
 
@@ -80,6 +81,8 @@ def spark_session(name: str) -> Iterator[Any]:
             builder = builder.config(setting, value)
         session = builder.getOrCreate()
         try:
+            if has_executors(settings.HBUS_SPARK_MASTER):
+                session.sparkContext.addPyFile(str(travelling_package(parent, Path(folder))))
             yield session
         finally:
             session.stop()

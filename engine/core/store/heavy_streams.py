@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from importlib.resources import files
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from engine.core.room import fitting
@@ -23,7 +23,7 @@ class _Ordered(Protocol):
 
 At = TypeVar("At", bound=_Ordered)
 
-_MEASURE = load_scripts(Path(__file__).parent / "lua")["measure"]
+_MEASURE = load_scripts(files("engine.core.store") / "lua")["measure"]
 
 
 class StreamRange(NamedTuple):

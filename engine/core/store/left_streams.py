@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
+from importlib.resources import files
 
 from engine.core.scripts import load_scripts
 from engine.core.store.link import Link
 
-_FORGET = load_scripts(Path(__file__).parent / "lua")["forget_entries"]
+_FORGET = load_scripts(files("engine.core.store") / "lua")["forget_entries"]
 
 
 def forget_entries(link: Link, stream: str, owner: str, ids: Sequence[str]) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
-from pathlib import Path
+from importlib.resources import files
 from typing import Any
 
 import redis
@@ -18,7 +18,7 @@ import redis
 from engine.core.scripts import Arg, ScriptFolder, load_scripts
 from engine.core.store.answered import answered
 
-_LUA = Path(__file__).parent / "lua"
+_LUA = files("engine.cron.beat") / "lua"
 #: Longer than from one slot of a yearly entry to the next.
 KEEP_MS = 400 * 86_400_000
 

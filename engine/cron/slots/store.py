@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from pathlib import Path
+from importlib.resources import files
 
 import redis
 
@@ -24,7 +24,7 @@ from engine.core.store.answered import answered
 from engine.core.store.cluster_client import ClusterClient
 from engine.cron.slots.steps import Acquire, ClaimSlots, LeasesHeld, Release, Renew, SlotClaims, SlotKey
 
-_LUA = Path(__file__).parent / "lua"
+_LUA = files("engine.cron.slots") / "lua"
 #: How long a marker is kept for whoever looks at it, in milliseconds.
 MARKER_MS = 86_400_000
 #: How long the epoch of a run is kept: no worker goes on for so long without the database.

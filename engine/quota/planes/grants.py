@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from hashlib import sha256
-from pathlib import Path
+from importlib.resources import files
 
 import msgspec
 import redis
@@ -27,7 +27,7 @@ from engine.core.store.answered import answered
 from engine.quota.allocator import TOLD_S
 from engine.quota.protocol import Alloc, BucketLink, Want
 
-_LUA = Path(__file__).parent.parent / "lua"
+_LUA = files("engine.quota") / "lua"
 GRANT_MS = round(2 * TOLD_S * 1000)
 #: What is spent alone for longer is more than the control plane has repaid.
 ALONE_MS = 600_000

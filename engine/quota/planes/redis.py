@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
+from importlib.resources import files
 from typing import Any
 
 import msgspec
@@ -33,7 +33,7 @@ from engine.quota.plane import KeptBook
 from engine.quota.planes.looking import SeenBucket, look_at
 from engine.quota.protocol import LIFETIME_S, REFILL_S, Alloc, Answer, BucketLink, KeptRule, Want, spelt
 
-_LUA = Path(__file__).parent.parent / "lua"
+_LUA = files("engine.quota") / "lua"
 #: In the order of ``want.lua``'s ARGV[3].
 _CONSTANTS = msgspec.msgpack.encode(
     (

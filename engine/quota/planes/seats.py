@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from importlib.resources import files
 from typing import Any
 
 import redis
@@ -13,7 +13,7 @@ from engine.core.scripts import Arg, ScriptFolder
 from engine.core.store.answered import answered
 from engine.quota.seats import SEAT_S, SeatLink
 
-_LUA = Path(__file__).parent.parent / "lua"
+_LUA = files("engine.quota") / "lua"
 
 
 class RedisSeatPlane:

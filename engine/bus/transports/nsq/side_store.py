@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
+from importlib.resources import files
 from typing import Any, TypeVar
 
 from engine.bus.errors import GroupLost
@@ -15,7 +15,7 @@ from engine.core.store.left_streams import forget_entries
 from engine.core.store.link import Link
 
 T = TypeVar("T")
-_SCRIPTS = load_scripts(Path(__file__).parent / "lua")
+_SCRIPTS = load_scripts(files("engine.bus.transports.nsq") / "lua")
 
 
 def group_lost(group: str, why: str = "is not in the store: it was flushed, failed over or deleted") -> GroupLost:

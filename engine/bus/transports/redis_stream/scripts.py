@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from importlib.resources import files
 
 from engine.core.scripts import Script, load_scripts
 
-_FOLDER = Path(__file__).parent / "lua"
+_FOLDER = files("engine.bus.transports.redis_stream") / "lua"
 _SCRIPTS = load_scripts(_FOLDER)
 
 PUBLISH = _SCRIPTS["publish"]

@@ -14,13 +14,12 @@ from engine.cron.work.commands import Program, run_program
 from engine.cron.work.spark.installed import InstalledSpark
 from engine.cron.work.spark.progress_pipe import ProgressPipe, Tell
 from engine.cron.work.spark.scratch import scratch_folder
+from engine.cron.work.spark.travelling import ROOT, travelling_package
 
 #: What holds unless a job says otherwise: no port is opened for pages, and the log is the application's own.
 DEFAULTS = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "WARN"}
 #: What runs the application in its driver.
 _DRIVER = Path(__file__).with_name("driver.py")
-#: Where hbus lies: an application reads topics and the archive by its modules.
-_ROOT = Path(__file__).parents[4]
 #: What a cluster is found by, and this machine by it: passed on from the worker's environment.
 CLUSTER = ("HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_CONF_DIR", "SPARK_LOCAL_IP")
 
@@ -41,11 +40,13 @@ def run_application(
 ) -> WorkOutcome:
     """Run it to its end, as a program: with the same variables, and nothing of it outlives the run or the worker.
 
-    It works in a folder of its own in ``parent``, which goes with the run. ``tell`` hears how far it is, about once a
-    second and at its end.
+    It works in a folder of its own in ``parent``, which goes with the run. To executors hbus itself travels with
+    what it brings along. ``tell`` hears how far it is, about once a second and at its end.
     """
     call = context.call
     with scratch_folder(parent, f"{call.run}-{call.attempt}") as folder:
+        if has_executors(wanted.master):
+            wanted = replace(wanted, py_files=[*wanted.py_files, travelling_package(parent, folder)])
         with ProgressPipe(folder, context, tell) as pipe:
             words, around = command(spark, wanted, pipe.path), environment(spark, wanted.master, folder)
             outcome = run_program(context, Program(words, folder, around))
@@ -80,13 +81,19 @@ def environment(spark: InstalledSpark, master: str, folder: Path) -> dict[str, s
         **passed,
         **python,
         **here,
-        "PYTHONPATH": str(_ROOT),
+        # An application reads topics and the archive by its modules.
+        "PYTHONPATH": str(ROOT),
         "SPARK_HOME": str(spark.home),
         "JAVA_HOME": str(spark.java.home_for_spark(folder)),
         "SPARK_LOCAL_DIRS": str(folder),
         "TMPDIR": str(folder),
         "SPARK_SUBMIT_OPTS": f"{shlex.quote(f'-Djava.io.tmpdir={folder}')} -XX:-UsePerfData",
     }
+
+
+def has_executors(master: str) -> bool:
+    """Whether the work is done by other processes than the driver's and its workers: these do not have its path."""
+    return master.partition("[")[0] != "local"
 
 
 def is_local(master: str) -> bool:
