@@ -71,7 +71,8 @@ TELLS: dict[str, set[str]] = {
     "ledger_series": {"series"},
     "ledger_series_days": {"series"},
     "pipelines_archivedtopic": {"audit", "topic", "topic:"},
-    # Rows of both come with an audit, and never change.
+    # Rows of these come with an audit, and never change.
+    "pipelines_auditedsubject": {"audits"},
     "pipelines_auditedtopic": {"audits"},
     "pipelines_busaudit": {"audits"},
     "pipelines_lakequery": {"queries"},
