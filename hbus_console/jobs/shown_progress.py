@@ -10,6 +10,8 @@ from hbus_console.jobs.models import JobRun
 from hbus_console.jobs.progress import KeptProgress
 from hbus_console.ui import formats
 
+#: So many of the newest stages are shown at once, above the log; the earlier ones are folded.
+AT_ONCE = 12
 _MIB = 1024 * 1024
 #: By how a stage stands: the word, and its tone.
 _STANDS = {"waits": ("waits", ""), "running": ("running", "info"), "done": ("done", "ok"), "failed": ("failed", "bad")}
@@ -43,6 +45,7 @@ class ShownProgress:
     notes: list[str]
     #: Whether anything of it runs now.
     moves: bool
+    earlier: list[StageLine]
     stages: list[StageLine]
     stages_left_out: int
     queries: list[SparkQuery]
@@ -54,13 +57,15 @@ def shown_progress(run: JobRun, kept: KeptProgress | None, timeout_s: int, now_u
     if kept is None or not kept.said.has_begun:
         return None
     said, moves = kept.said, run.state == RunState.RUNNING and kept.attempt == run.attempt
+    # Times are of the driver's machine, and so is when it told them: no other clock is asked.
+    stages = [_line(stage, kept.at_us, moves=moves) for stage in said.stages]
     return ShownProgress(
         done=said.tasks.done,
         total=said.tasks.total,
         notes=_notes(run, kept, timeout_s, now_us, moves=moves),
         moves=moves,
-        # Times are of the driver's machine, and so is when it told them: no other clock is asked.
-        stages=[_line(stage, kept.at_us, moves=moves) for stage in said.stages],
+        earlier=stages[:-AT_ONCE],
+        stages=stages[-AT_ONCE:],
         stages_left_out=said.stages_left_out,
         queries=said.queries,
         queries_left_out=said.queries_left_out,

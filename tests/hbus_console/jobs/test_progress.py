@@ -26,6 +26,7 @@ from hbus_console.jobs.models import Job, JobRun
 from hbus_console.jobs.progress import AGAIN_S, ProgressKeeper, progress_of
 from hbus_console.jobs.run_progress import RunProgress
 from hbus_console.jobs.services.jobs import delete_job
+from hbus_console.jobs.shown_progress import AT_ONCE
 from tests.hbus_console.jobs.conftest import MakeJob
 from tests.hbus_console.jobs.test_pages import NAME, html_of, page, ran
 from tests.hbus_console.topics.conftest import Caller
@@ -148,6 +149,16 @@ def test_of_a_run_that_is_over_its_last_state_is_shown_and_nothing_of_it_runs(pa
     assert "92 % · 3 tasks failed<" in html
     assert "memory" not in html
     assert "timeout in" not in html
+
+
+def test_of_many_stages_the_newest_are_seen_at_once_and_the_others_are_folded(page: Client, job: Job) -> None:
+    run = goes_on()
+    many = [SparkStage(number, 0, f"stage no. {number}", "done", 1, 0, 0, 1, 1, 2) for number in range(AT_ONCE + 3)]
+    keep(run, SparkProgress(tasks=SparkTasks(done=99, total=99), stages=many))
+    html = html_of(page, f"/jobs/{NAME}/runs/{run.pk}/")
+    folded = html.partition("<summary>3 earlier stages</summary>")[2].partition("</details>")
+    assert re.findall(r"stage no\. (\d+)", folded[0]) == ["0", "1", "2"]
+    assert re.findall(r"stage no\. (\d+)", folded[2]) == [str(number) for number in range(3, AT_ONCE + 3)]
 
 
 def test_of_an_attempt_before_it_is_said_that_it_is(page: Client, job: Job) -> None:
