@@ -31,13 +31,14 @@ if TYPE_CHECKING:
     from engine.bus.fact_kinds import BUS_KINDS
     from engine.bus.handlers import registrations, subscription
     from engine.bus.message import Message, check, decode, encode
+    from engine.bus.optional import TellsVanished
     from engine.bus.options import PublishOptions
     from engine.bus.partitions import Partitioned, partition_of
     from engine.bus.policy import RetryPolicy, SubscriptionPolicy
     from engine.bus.producer import BatchItem, Producer, Receipt
     from engine.bus.registry import open_transport
-    from engine.bus.rereading import Extent, Rereads, gone
-    from engine.bus.transport import Outgoing, Priority, Transport
+    from engine.bus.rereading import Extent, Rereads, Stretch, gone
+    from engine.bus.transport import Outgoing, Priority, Receiver, Settlement, Transport, Verdict
 
 __all__ = [
     "BUS_KINDS",
@@ -66,16 +67,21 @@ __all__ = [
     "PublishUnknown",
     "PublishesInBulk",
     "Receipt",
+    "Receiver",
     "Rereads",
     "RetryLater",
     "RetryPolicy",
+    "Settlement",
     "StaticCatalog",
+    "Stretch",
     "SubscriptionPolicy",
+    "TellsVanished",
     "TopicCatalog",
     "TopicPolicy",
     "Transport",
     "UnknownTopic",
     "Unrecoverable",
+    "Verdict",
     "check",
     "current",
     "decode",
@@ -104,8 +110,9 @@ _HOMES = {
     "policy": "RetryPolicy SubscriptionPolicy",
     "producer": "BatchItem Producer Receipt",
     "registry": "open_transport",
-    "rereading": "Extent Rereads gone",
-    "transport": "Outgoing Priority Transport",
+    "rereading": "Extent Rereads Stretch gone",
+    "optional": "TellsVanished",
+    "transport": "Outgoing Priority Receiver Settlement Transport Verdict",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 

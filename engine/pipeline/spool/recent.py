@@ -1,0 +1,49 @@
+"""What was spooled of late: a message that its transport sends again is known by it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from hashlib import blake2b
+
+from engine.pipeline.spool.frames import Spooled
+
+#: How many of the latest messages are remembered. What was on disk and not finished when a process was killed is among
+#: them unless so many others came through first, while an nsqd was away.
+WINDOW = 50_000
+
+
+class RecentMessages:
+    """By their places and bytes: two nsqds that were given one number may call two messages by one id."""
+
+    def __init__(self, window: int = WINDOW) -> None:
+        self._window = window
+        self._known: set[bytes] = set()
+        self._order: deque[bytes] = deque()
+
+    @property
+    def is_full(self) -> bool:
+        return len(self._order) >= self._window
+
+    def new_of(self, messages: Iterable[Spooled]) -> list[Spooled]:
+        """Those that are not known; each once."""
+        found = {mark: each for each in messages if (mark := _mark(each)) not in self._known}
+        return list(found.values())
+
+    def note(self, messages: Iterable[Spooled]) -> None:
+        """They are on disk now."""
+        for each in messages:
+            self._known.add(mark := _mark(each))
+            self._order.append(mark)
+        while len(self._order) > self._window:
+            self._known.discard(self._order.popleft())
+
+    def note_older(self, messages: Iterable[Spooled]) -> None:
+        """They lie before all that is known, in their order."""
+        marks = [_mark(each) for each in messages]
+        self._known.update(marks)
+        self._order.extendleft(reversed(marks))
+
+
+def _mark(message: Spooled) -> bytes:
+    return blake2b(message.position.encode() + b"\0" + message.body, digest_size=16).digest()
