@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import ParamSpec, TypeVar
 
+from engine.bus import BusConfig
 from engine.core.errors import BadInput
 from engine.pipeline.archive.archiving import Archived, Archiver, Execute, Progress
 from engine.pipeline.lake.errors import Superseded
+from engine.pipeline.source.opening import SPOOL
 from hbus_console.pipelines.ledger_archiving import LedgerArchived, LedgerArchiver
 from hbus_console.pipelines.models import ArchivedTopic
 from hbus_console.pipelines.services import is_rereadable
+from hbus_console.pipelines.spools import has_spool, spool_config, spool_what_waits, spooled_on
 from hbus_console.pipelines.the_lake import lake, remember_lake
 from hbus_console.topics.models import Topic
 from hbus_console.wiring import bus
@@ -56,6 +58,20 @@ def _beside_others(run: Callable[_Given, _Made], /, *args: _Given.args, **kwargs
     return run(*args, **kwargs)
 
 
+def _sources(topic: Topic, warn: Warn) -> list[str]:
+    """Where it is read: its transport, its spool, or both where it was moved from one that has none."""
+    found = [topic.transport] if is_rereadable(topic) else []
+    if has_spool(topic.name):
+        found.append(SPOOL)
+    elif not found and not spooled_on(topic):
+        warn(f"The messages of {topic.name} are not archived any further: its transport keeps nothing over a restart.")
+    return found
+
+
+def _config_of(source: str) -> BusConfig:
+    return spool_config() if source == SPOOL else bus.config(source)
+
+
 def run_archive(
     topics: Sequence[Topic],
     execute: Execute,
@@ -74,18 +90,15 @@ def run_archive(
     Where another run came first with a topic, this one begins again with what that one left, :data:`TRIES` times at
     most: what it had committed until then is in the lake, and not in what is told.
     """
-    by_carrier: dict[str, list[str]] = defaultdict(list)
-    for topic in topics:
-        if is_rereadable(topic):
-            by_carrier[topic.transport].append(topic.name)
-        else:
-            warn(
-                f"The messages of {topic.name} are not archived any further:"
-                " its transport keeps nothing of what was settled."
-            )
+    spool_what_waits(topics, warn)
+    by_source = [(source, topic.name) for topic in topics for source in _sources(topic, warn)]
     stores = [
-        _beside_others(Archiver(lake(), bus.config(carrier), execute, cores=cores).run, names, progress)
-        for carrier, names in by_carrier.items()
+        _beside_others(
+            Archiver(lake(), _config_of(source), execute, cores=cores).run,
+            [name for each, name in by_source if each == source],
+            progress,
+        )
+        for source in dict.fromkeys(source for source, _ in by_source)
     ]
     archived = list(ArchivedTopic.objects.values_list("topic__name", flat=True))
     ledger = _beside_others(LedgerArchiver(lake(), archived, between).run, [topic.name for topic in topics])

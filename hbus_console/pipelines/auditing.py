@@ -55,6 +55,6 @@ def _known(topic: Topic, state: LakeState, standings: Standings, now_ms: int) ->
 def _has_caught_up(topic: Topic, state: LakeState, standings: Standings) -> bool:
     """Whether all that the topic holds, and the ledger tells of it, is in the lake."""
     booked = state.held(topic.name).booked
-    return standings.waiting(topic) == 0 and not any(
+    return standings.waiting(topic).messages == 0 and not any(
         model.objects.filter(topic=topic.name, pk__gt=booked.get(kind, 0)).exists() for kind, model in _TOLD_IN.items()
     )

@@ -39,7 +39,10 @@ FEATURE = Feature(
     subjects=(SubjectKind("query", "saved query", address="hbus_console.pipelines.addresses:query"),),
     offers=("newest_audit", "replaying"),
     ledger_models=("SeriesPoint", "RolledUp"),
-    duties=("hbus_console.pipelines.series_retention:series_retention",),
+    duties=(
+        "hbus_console.pipelines.series_retention:series_retention",
+        "hbus_console.pipelines.spool_filling:spool_filling",
+    ),
     live=("hbus_console.pipelines.live:cells",),
     alerts=("hbus_console.pipelines.alerts:KINDS",),
     prepare=("hbus_console.pipelines.standing_jobs:prepare",),

@@ -50,9 +50,8 @@ def archived_span(topic: Topic, span: ReplaySpan) -> ArchivedSpan:
     state = lake().state()
     standings = Standings(state)
     goes_on = standings.of(topic).archived
-    return ArchivedSpan(
-        told_of(state, span), _reach(state, topic.name), goes_on, standings.waiting(topic) if goes_on else None
-    )
+    waiting = standings.waiting(topic).messages if goes_on else None
+    return ArchivedSpan(told_of(state, span), _reach(state, topic.name), goes_on, waiting)
 
 
 def _reach(state: LakeState, topic: str) -> ArchiveReach | None:

@@ -12,6 +12,7 @@ from hbus_console.audit.already import already
 from hbus_console.audit.services import record
 from hbus_console.pipelines.feature import ARCHIVE_SET
 from hbus_console.pipelines.models import ArchivedTopic
+from hbus_console.pipelines.spools import begin_spooling, end_spooling, spooled_on
 from hbus_console.pipelines.standing_jobs import have_jobs
 from hbus_console.topics.lookup import topic as known_topic
 from hbus_console.topics.models import Topic
@@ -19,8 +20,13 @@ from hbus_console.wiring import bus
 
 
 def is_rereadable(topic: Topic) -> bool:
-    """Whether its transport keeps what was settled, so that it can be archived."""
+    """Whether its transport keeps what was settled, so that it is archived from there."""
     return isinstance(bus.admin(topic.transport), Rereads)
+
+
+def is_archivable(topic: Topic) -> bool:
+    """Whether it can be archived: from its transport, or by way of a spool."""
+    return is_rereadable(topic) or bool(spooled_on(topic))
 
 
 @transaction.atomic
@@ -28,15 +34,16 @@ def archive_topic(actor: Actor, name: str, reason: str) -> ArchivedTopic:
     """Put all that the topic holds, and will hold, into the lake. Makes the jobs that do it,
     roll it up and audit it, where there are none.
 
-    Raises ``Forbidden``, ``UnknownTopic``, and :class:`BadInput` naming the field.
+    Raises ``Forbidden``, ``UnknownTopic``, ``Conflict`` while what its archive left in a transport is being removed,
+    and :class:`BadInput` naming the field.
     """
     require(actor, ARCHIVE_SET, name)
     topic = known_topic(name)
     reason = checks.reason(reason)
-    if not is_rereadable(topic):
+    if not is_archivable(topic):
         raise BadInput(
-            f"{name} cannot be archived: its transport keeps nothing of what was settled.",
-            remedy="Move it to one that can be read again, such as redis_stream.",
+            f"{name} cannot be archived: its transport keeps nothing over a restart.",
+            remedy="Move it to one that does, such as redis_stream or nsq.",
             field="topic",
         )
     if topic.team is None:
@@ -47,6 +54,7 @@ def archive_topic(actor: Actor, name: str, reason: str) -> ArchivedTopic:
         have_jobs(topic.team.name, f"For the archive of {name}.")
         already(topic.subject, "is archived", reason=reason)
         return row
+    begin_spooling(topic)
     have_jobs(topic.team.name, f"For the archive of {name}, which {actor.name} asked for.")
     record(actor, "archive.start", topic.subject, reason=reason)
     return row
@@ -59,6 +67,7 @@ def stop_archiving(actor: Actor, name: str, reason: str) -> None:
     topic = known_topic(name)
     reason = checks.reason(reason)
     if ArchivedTopic.objects.filter(topic=topic).delete()[0]:
+        end_spooling(topic)
         record(actor, "archive.stop", topic.subject, reason=reason)
     else:
         already(topic.subject, "is not archived", reason=reason)

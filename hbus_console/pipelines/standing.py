@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 import structlog
@@ -13,10 +14,12 @@ from engine.bus import Rereads
 from engine.core.errors import HbusError
 from engine.pipeline.lake.state import Kind, KnownLoss, LakeState, TopicRules
 from engine.pipeline.source.planning import counted_together, plan
+from engine.pipeline.spool.reading import SpoolReader
 from hbus_console.access.permissions import Actor
 from hbus_console.access.scopes import namespace_q
 from hbus_console.messages.sizes import tells_sizes
-from hbus_console.pipelines.services import is_rereadable
+from hbus_console.pipelines.services import is_archivable
+from hbus_console.pipelines.spools import has_spool, spool_root, spooled_on, unspooled_of
 from hbus_console.topics.models import Topic
 from hbus_console.wiring import bus
 
@@ -54,9 +57,9 @@ class TopicStanding:
         return self.rows[Kind.MESSAGES]
 
     @property
-    def rereadable(self) -> bool:
+    def archivable(self) -> bool:
         """Whether it can be archived."""
-        return is_rereadable(self.topic)
+        return is_archivable(self.topic)
 
     @property
     def lost(self) -> int:
@@ -77,6 +80,16 @@ class TopicStanding:
     def ledger_uncounted_losses(self) -> int:
         """Likewise of the ledger."""
         return _uncounted(self.losses, of_ledger=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """What a topic holds and the lake has not; ``None`` where a store does not say."""
+
+    #: All of it.
+    messages: int | None
+    #: Of these, what waits in the topic's transport to be spooled; ``None`` also of a topic that needs no spool.
+    unspooled: int | None
 
 
 #: What the logs of the ledger are called.
@@ -134,17 +147,27 @@ class Standings:
             rules=held.rules,
         )
 
-    def waiting(self, topic: Topic) -> int | None:
-        """What it holds and the lake has not; ``None`` where the store does not say. Asks the store."""
-        admin = bus.admin(topic.transport)
-        if not isinstance(admin, Rereads):
-            return None
+    def waiting(self, topic: Topic) -> Waiting:
+        """What of it the lake has not. Asks the store, and the spool."""
         reached = self._state.reached(topic.name)
+        parts: list[int | None] = []
+        unspooled = None
         try:
-            return counted_together(plan(reached, admin.extents(topic.name)).portions)
-        except HbusError as error:
+            # First: what goes into the spool meanwhile is counted twice, and not passed over.
+            if spooled_on(topic):
+                unspooled = unspooled_of(topic)
+                parts.append(unspooled)
+            admin = bus.admin(topic.transport)
+            if isinstance(admin, Rereads):
+                parts.append(counted_together(plan(reached, admin.extents(topic.name)).portions))
+            if has_spool(topic.name):
+                with closing(SpoolReader(spool_root())) as spool:
+                    parts.append(counted_together(plan(reached, spool.extents(topic.name)).portions))
+        except (HbusError, OSError) as error:
             _log.warning("archive_not_told", topic=topic.name, error=str(error))
-            return None
+            return Waiting(None, unspooled)
+        known = [part for part in parts if part is not None]
+        return Waiting(sum(known) if parts and len(known) == len(parts) else None, unspooled)
 
 
 def size_told(actor: Actor, it: TopicStanding) -> int | None:

@@ -12,6 +12,7 @@ from engine.pipeline.delta.exporting import Exported, export_tables
 from engine.pipeline.delta.places import sweep_tables
 from engine.pipeline.lake.compaction import Compacted, compact
 from engine.pipeline.lake.retention import LetGo, let_go
+from hbus_console.pipelines.spools import leave_what_is_archived
 from hbus_console.pipelines.the_lake import lake
 
 
@@ -33,6 +34,7 @@ def keep_up(go_on: Callable[[], None] = lambda: None) -> Upkeep:
     """
     gone = let_go(lake())
     compacted = compact(lake(), go_on)
+    leave_what_is_archived(lake().state(), lake().clock.now_ms())
     if lake().sweep_when_due():
         # Hashes of what was erased are in the sides of the files that are gone.
         sweep_sides(lake())

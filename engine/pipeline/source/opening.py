@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from pathlib import Path
 
 from engine.bus import BusConfig, Rereads, open_transport
 from engine.core.errors import ConfigurationError
+from engine.pipeline.spool.reading import SpoolReader
 
 #: Where a program finds its bus unless it says otherwise: by option, the variable of the environment.
 FROM_ENVIRONMENT = {"transport": "HBUS_BUS_TRANSPORT", "url": "HBUS_BUS_URL", "prefix": "HBUS_BUS_PREFIX"}
+#: Named in the place of a transport: the spools of topics whose own one cannot be read again; ``url`` is their folder.
+SPOOL = "spool"
 
 
 def config_of(options: Mapping[str, str]) -> BusConfig:
@@ -22,22 +26,44 @@ def config_of(options: Mapping[str, str]) -> BusConfig:
             remedy="Set the option url, or HBUS_BUS_URL in the environment of the driver.",
             field="url",
         )
+    if said["transport"] == SPOOL and not options.get("url"):
+        raise ConfigurationError(
+            "The folder of the spools is not named.",
+            remedy="Set the option url to it: the folder spool in that of the lake.",
+            field="url",
+        )
     usual = BusConfig()
     return BusConfig(said["transport"] or usual.type, said["url"], said["prefix"] or usual.prefix)
 
 
 @contextmanager
 def opened(config: BusConfig) -> Iterator[Rereads]:
-    """Its topics, for one piece of work. Raises :class:`ConfigurationError` for a transport that cannot read again."""
+    """Its topics, for one piece of work. Raises :class:`ConfigurationError` for a transport that cannot read again, and
+    where there is no folder of spools."""
+    if config.type == SPOOL:
+        with closing(_spools(Path(config.url))) as spools:
+            yield spools
+        return
     transport = open_transport(config)
     try:
         admin = transport.admin
         if not isinstance(admin, Rereads):
             raise ConfigurationError(
                 f"What the transport {config.type} has carried cannot be read again.",
-                remedy="Read topics of a transport that keeps what was settled, such as redis_stream.",
+                remedy="Read topics of a transport that keeps what was settled, such as redis_stream; of one that is"
+                f" archived the spool, by transport={SPOOL} and url=<the folder spool in that of the lake>.",
                 field="transport",
             )
         yield admin
     finally:
         transport.close()
+
+
+def _spools(root: Path) -> SpoolReader:
+    if not root.is_dir():
+        raise ConfigurationError(
+            f"There are no spools at {root}.",
+            remedy="Name the folder spool in that of the lake, under which this process reaches it.",
+            field="url",
+        )
+    return SpoolReader(root)

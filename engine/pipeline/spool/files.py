@@ -36,6 +36,11 @@ REMEDY = (
 )
 
 
+def spools_beside(lake: Path) -> Path:
+    """Where the spools lie whose messages go into the lake of that folder."""
+    return lake / "spool"
+
+
 def folder(root: Path, topic: str) -> Path:
     """Where the spool of the topic lies."""
     return root / folder_of(topic)

@@ -28,6 +28,11 @@ ROOM_BYTES = 8 * 1024 * 1024
 _log = logging.getLogger(__name__)
 
 
+def make_group(transport: Transport, topic: str) -> None:
+    """From here on what comes waits for the spool; nothing happens where it does. Raises ``Unavailable``."""
+    transport.admin.create_group(topic, GROUP)
+
+
 def can_be_spooled(transport: Transport) -> bool:
     """Whether it keeps what nobody has settled, and nothing of what somebody has."""
     return transport.capabilities.durable and not isinstance(transport.admin, Rereads)
@@ -70,11 +75,11 @@ class Spooler:
         self._limit = FIRST_LOOK
 
     def turn(self, budget_s: float) -> Moved:
-        """Move what waits, for about so many seconds at most; makes the group where it is not there.
+        """Move what waits, for about so many seconds at most.
 
         Raises :class:`~engine.pipeline.spool.errors.SpoolBusy` where another process does it,
-        :class:`~engine.pipeline.spool.errors.SpoolDamaged`, ``Unavailable`` and ``OSError``. Nothing is lost by any of
-        them: what was not finished comes again.
+        :class:`~engine.pipeline.spool.errors.SpoolDamaged`, ``Unavailable`` and ``OSError``: nothing is lost by any of
+        these, for what was not finished comes again. Raises ``GroupLost`` where the group is not there (any more).
         """
         deadline = self._clock.monotonic() + budget_s
         moved = Moved(more=True)
@@ -83,9 +88,9 @@ class Spooler:
             try:
                 while moved.more and self._clock.monotonic() < deadline:
                     self._step(receiver, moved)
-            except GroupLost as error:
-                _log.warning("the archive's group of %s is made anew: %s", self._topic, error)
+            except GroupLost:
                 self.close()
+                raise
         return moved
 
     def close(self) -> None:
@@ -97,7 +102,11 @@ class Spooler:
 
     def _opened(self) -> Receiver:
         if self._receiver is None:
-            self._transport.admin.create_group(self._topic, GROUP)
+            if GROUP not in self._transport.admin.groups(self._topic):
+                # To read as a group that is not there makes its channel, which nobody would remove.
+                raise GroupLost(
+                    f"{self._topic} has no group {GROUP}.", remedy="It is made while the topic is archived."
+                )
             self._receiver = self._transport.receiver(
                 self._topic, GROUP, consumer=self._consumer, lease_ms=self._lease_ms
             )

@@ -18,7 +18,7 @@ from hbus_console.api.answers import PAGES, REFUSED, answers, described, page_of
 from hbus_console.api.bodies import ReasonBody
 from hbus_console.api.views import ApiView
 from hbus_console.pipelines.services import archive_topic, stop_archiving
-from hbus_console.pipelines.standing import Standings, size_told, topics_seen
+from hbus_console.pipelines.standing import Standings, Waiting, size_told, topics_seen
 from hbus_console.pipelines.the_lake import lake
 from hbus_console.topics.lookup import topic as known_topic
 from hbus_console.topics.models import Topic
@@ -26,10 +26,11 @@ from hbus_console.topics.models import Topic
 
 class ArchiveStandingOut(msgspec.Struct):
     """How a topic stands in the archive. ``waiting`` is what it holds and the lake has not; null where the store does
-    not say, and of a topic that is not archived. ``lost`` messages were gone before they were archived. ``bytes`` and
-    ``files`` count what the ledger tells, too: up to ``ledger_upto`` that so many were ``published``, and so much of
-    ``deliveries``; ``ledger_lost`` rows of that were gone before. ``bytes`` is null where the topic masks what one may
-    not reveal: it would tell that apart."""
+    not say, and of a topic that is not archived; ``unspooled`` of these are still in a transport that forgets what is
+    settled, such as NSQ: null where it does not say, and of a topic on another. ``lost`` messages were gone before they
+    were archived. ``bytes`` and ``files`` count what the ledger tells, too: up to ``ledger_upto`` that so many were
+    ``published``, and so much of ``deliveries``; ``ledger_lost`` rows of that were gone before. ``bytes`` is null where
+    the topic masks what one may not reveal: it would tell that apart."""
 
     topic: str
     archived: bool
@@ -41,6 +42,7 @@ class ArchiveStandingOut(msgspec.Struct):
     upto: str | None
     archived_at: str | None
     waiting: int | None
+    unspooled: int | None
     lost: int
     uncounted_losses: int
     published: int
@@ -52,6 +54,7 @@ class ArchiveStandingOut(msgspec.Struct):
 
 def shape(told: Standings, topic: Topic, who: Actor) -> dict[str, Any]:
     it = told.of(topic)
+    waiting = told.waiting(topic) if it.archived else Waiting(None, None)
     out = ArchiveStandingOut(
         topic=topic.name,
         archived=it.archived,
@@ -62,7 +65,8 @@ def shape(told: Standings, topic: Topic, who: Actor) -> dict[str, Any]:
         last_day=it.last_day or None,
         upto=to_rfc3339(it.upto_ms) if it.upto_ms else None,
         archived_at=to_rfc3339(it.archived_ms) if it.archived_ms else None,
-        waiting=told.waiting(topic) if it.archived else None,
+        waiting=waiting.messages,
+        unspooled=waiting.unspooled,
         lost=it.lost,
         uncounted_losses=it.uncounted_losses,
         published=it.rows[Kind.PUBLISHED],

@@ -111,9 +111,9 @@ def test_a_topic_without_an_owner_is_refused(governor: Actor) -> None:
         archive_topic(governor, TOPIC, WHY)
 
 
-def test_what_cannot_be_read_again_is_refused(governor: Actor) -> None:
+def test_what_is_gone_with_its_process_is_refused(governor: Actor) -> None:
     Topic.objects.filter(name=TOPIC).update(transport="memory")
-    with pytest.raises(BadInput, match="keeps nothing of what was settled"):
+    with pytest.raises(BadInput, match="keeps nothing over a restart"):
         archive_topic(governor, TOPIC, WHY)
 
 

@@ -176,6 +176,8 @@ def _day(options: dict[str, Any], name: str) -> str:
 
 def _line(row: dict[str, Any]) -> str:
     waiting = "how many wait is not known" if row["waiting"] is None else f"{row['waiting']:,} wait"
+    if row["unspooled"]:
+        waiting += f", {row['unspooled']:,} of them to be spooled"
     upto = f"up to {row['upto']}" if row["upto"] else "nothing yet"
     kept = waiting if row["archived"] else "not archived any further"
     lost = f", {row['lost']:,} lost before they were archived" if row["lost"] else ""

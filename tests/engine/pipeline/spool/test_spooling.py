@@ -11,13 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from engine.bus import BusConfig, Outgoing, open_transport
-from engine.bus.registry import open_transport as opened_with
+from engine.bus import BusConfig, GroupLost, Outgoing, open_transport
 from engine.core.clock import ManualClock
 from engine.core.errors import Unavailable
 from engine.pipeline.spool.errors import SpoolBusy
 from engine.pipeline.spool.reading import LOG, SpoolReader
-from engine.pipeline.spool.spooling import GROUP, Moved, Spooler, can_be_spooled
+from engine.pipeline.spool.spooling import GROUP, Moved, Spooler, can_be_spooled, make_group
 from engine.pipeline.spool.writer import SpoolWriter
 from hbus_console.supervisor.standalone_nsqd import StandaloneNsqd
 
@@ -33,6 +32,7 @@ class Rig:
         self.transport = open_transport(BusConfig("nsq", url, prefix, {"nsqd": nsqd}))
         self.root = root
         self.transport.admin.create_topic(TOPIC)
+        make_group(self.transport, TOPIC)
         self._spoolers: list[Spooler] = []
 
     def publish(self, *numbers: int) -> None:
@@ -93,7 +93,6 @@ def turn_until_unavailable(spooler: Spooler) -> None:
 
 
 def test_what_waits_is_on_disk_and_finished_in_nsqd(rig: Rig) -> None:
-    rig.transport.admin.create_group(TOPIC, GROUP)
     rig.publish(*range(1_200))
     spooler, moved = rig.spooler(), Moved()
     until(lambda: turn(spooler, moved).messages == 1_200)
@@ -103,7 +102,6 @@ def test_what_waits_is_on_disk_and_finished_in_nsqd(rig: Rig) -> None:
 
 def test_who_handles_the_topic_gets_all_of_it_too(rig: Rig) -> None:
     rig.transport.admin.create_group(TOPIC, "billing")
-    rig.spooler().turn(0.1)
     rig.publish(*range(20))
     receiver, taken = rig.transport.receiver(TOPIC, "billing", consumer="c", lease_ms=5_000), 0
     spooler, moved = rig.spooler(), Moved()
@@ -114,7 +112,6 @@ def test_who_handles_the_topic_gets_all_of_it_too(rig: Rig) -> None:
 
 
 def test_what_was_on_disk_and_not_finished_comes_again_and_is_known(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    rig.transport.admin.create_group(TOPIC, GROUP)
     rig.publish(*range(100))
     dies = rig.spooler("dies")
     with monkeypatch.context() as patched:
@@ -139,7 +136,6 @@ def test_what_was_on_disk_and_not_finished_comes_again_and_is_known(rig: Rig, mo
 
 
 def test_a_full_disk_finishes_nothing(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    rig.transport.admin.create_group(TOPIC, GROUP)
     rig.publish(*range(50))
     spooler, moved = rig.spooler(), Moved()
     spooler.turn(0.0)
@@ -161,7 +157,6 @@ def test_a_full_disk_finishes_nothing(rig: Rig, monkeypatch: pytest.MonkeyPatch)
 
 def test_two_at_once_do_no_harm(rig: Rig) -> None:
     one, other = rig.spooler("one"), rig.spooler("other")
-    one.turn(0.1)
     rig.publish(*range(300))
     writer = SpoolWriter(rig.root, TOPIC)
     with writer.held(), pytest.raises(SpoolBusy):
@@ -175,13 +170,18 @@ def test_two_at_once_do_no_harm(rig: Rig) -> None:
     assert moved.messages == 300
 
 
-def test_a_channel_that_was_deleted_by_hand_is_made_anew(rig: Rig) -> None:
+def test_a_group_that_is_gone_is_told_and_not_made_in_passing(rig: Rig) -> None:
     spooler, moved = rig.spooler(), Moved()
     rig.publish(1)
     until(lambda: turn(spooler, moved).messages == 1)
     rig.transport.admin.delete_group(TOPIC, GROUP)
-    spooler.turn(0.5)
-    spooler.turn(0.1)
+    for each in (spooler, spooler, rig.spooler()):
+        with pytest.raises(GroupLost):
+            each.turn(1.0)
+    assert rig.transport.admin.groups(TOPIC) == []
+    assert rig.transport.admin.depth(TOPIC).messages == 0
+
+    make_group(rig.transport, TOPIC)
     rig.publish(2)
     until(lambda: turn(spooler, moved).messages == 2)
     assert rig.held() == numbered([1, 2])
@@ -213,8 +213,8 @@ def test_while_nsqd_is_away_it_says_so_and_goes_on_afterwards(
 
 def test_only_what_nobody_can_read_again_needs_a_spool(rig: Rig, redis_url: str, prefix: str) -> None:
     assert can_be_spooled(rig.transport)
-    streams = opened_with(BusConfig("redis_stream", redis_url, prefix))
-    memory = opened_with(BusConfig("memory"), ManualClock())
+    streams = open_transport(BusConfig("redis_stream", redis_url, prefix))
+    memory = open_transport(BusConfig("memory"), ManualClock())
     # One can be read again by itself, the other is gone with its process.
     assert not can_be_spooled(streams)
     assert not can_be_spooled(memory)
