@@ -9,6 +9,7 @@ from pathlib import Path
 
 from engine.bus import BusConfig, Rereads, open_transport
 from engine.core.errors import ConfigurationError
+from engine.pipeline.spool.files import spools_beside
 from engine.pipeline.spool.reading import SpoolReader
 
 #: Where a program finds its bus unless it says otherwise: by option, the variable of the environment.
@@ -20,20 +21,29 @@ SPOOL = "spool"
 def config_of(options: Mapping[str, str]) -> BusConfig:
     """By ``transport``, ``url`` and ``prefix``. Raises :class:`ConfigurationError` where no store is named."""
     said = {name: options.get(name) or os.environ.get(variable, "") for name, variable in FROM_ENVIRONMENT.items()}
+    if options.get("transport") == SPOOL:
+        # The store in the environment is another one.
+        said["url"] = options.get("url") or _spools_of_the_lake()
     if not said["url"]:
         raise ConfigurationError(
             "The store of the topic is not named.",
             remedy="Set the option url, or HBUS_BUS_URL in the environment of the driver.",
             field="url",
         )
-    if said["transport"] == SPOOL and not options.get("url"):
-        raise ConfigurationError(
-            "The folder of the spools is not named.",
-            remedy="Set the option url to it: the folder spool in that of the lake.",
-            field="url",
-        )
     usual = BusConfig()
     return BusConfig(said["transport"] or usual.type, said["url"], said["prefix"] or usual.prefix)
+
+
+def _spools_of_the_lake() -> str:
+    lake = os.environ.get("HBUS_LAKE", "")
+    if not lake:
+        raise ConfigurationError(
+            "The folder of the spools is not named.",
+            remedy="Set the option url to the folder spool in that of the archive, or HBUS_LAKE in the environment of"
+            " the driver to that of the archive.",
+            field="url",
+        )
+    return str(spools_beside(Path(lake)))
 
 
 @contextmanager
@@ -50,8 +60,8 @@ def opened(config: BusConfig) -> Iterator[Rereads]:
         if not isinstance(admin, Rereads):
             raise ConfigurationError(
                 f"What the transport {config.type} has carried cannot be read again.",
-                remedy="Read topics of a transport that keeps what was settled, such as redis_stream; of one that is"
-                f" archived the spool, by transport={SPOOL} and url=<the folder spool in that of the lake>.",
+                remedy="Read topics of a transport that keeps what was settled, such as redis_stream. Have others"
+                f" archived, and read their spools: transport={SPOOL}.",
                 field="transport",
             )
         yield admin
@@ -63,7 +73,8 @@ def _spools(root: Path) -> SpoolReader:
     if not root.is_dir():
         raise ConfigurationError(
             f"There are no spools at {root}.",
-            remedy="Name the folder spool in that of the lake, under which this process reaches it.",
+            remedy="Name the folder spool in that of the archive, as this process reaches it. There is one once a topic"
+            " on a transport such as nsq is archived.",
             field="url",
         )
     return SpoolReader(root)
