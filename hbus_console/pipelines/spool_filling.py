@@ -12,7 +12,7 @@ from engine.pipeline.spool.files import folder
 from engine.pipeline.spool.leaving import forget, last_touched_ms, spools_in
 from engine.pipeline.spool.spooling import GROUP, Spooler, make_group
 from hbus_console.pipelines.models import ArchivedTopic
-from hbus_console.pipelines.spools import spool_root, spooled_on, spooler
+from hbus_console.pipelines.spools import DUTY, spool_root, spooled_on, spooler
 from hbus_console.pipelines.the_lake import lake
 from hbus_console.topics.models import Topic
 from hbus_console.wiring import bus
@@ -30,9 +30,9 @@ Key = tuple[str, str]
 
 
 class SpoolFilling:
-    """A duty. Two at once do no harm: each spool is held by one process at a time."""
+    """A duty. Two at once, as when a lease ran out, do no harm: each spool is held by one process at a time."""
 
-    name = "archive-spool"
+    name = DUTY
     interval_s = 2.0
 
     def __init__(self, clock: Clock | None = None) -> None:

@@ -9,11 +9,11 @@ from pathlib import Path
 from engine.bus import BusConfig
 from engine.bus.errors import UNANSWERED
 from engine.core.error_text import words_of
-from engine.core.errors import Conflict
+from engine.core.errors import Conflict, Unavailable
 from engine.pipeline.lake.lake import GRACE_S
 from engine.pipeline.lake.state import LakeState
 from engine.pipeline.source.opening import SPOOL
-from engine.pipeline.spool.errors import SpoolBusy, SpoolDamaged
+from engine.pipeline.spool.errors import SpoolDamaged
 from engine.pipeline.spool.files import folder, paths_in, spools_beside
 from engine.pipeline.spool.leaving import let_go
 from engine.pipeline.spool.reading import LOG
@@ -24,8 +24,10 @@ from hbus_console.topics.transport_objects import after_commit, remove_after_com
 from hbus_console.wiring import bus, store
 from hbus_console.wiring.lake import lake as wired_lake
 
-#: For about how long a run of the archive fills spools, seconds. The keeper goes on with what is left.
-AT_MOST_S = 20.0
+#: The duty of the keeper that fills them, under whose lease all do it who do.
+DUTY = "archive-spool"
+#: For about how long a run of the archive does, seconds: for as long as the lease lasts by itself.
+AT_MOST_S = store.LEASE_S - 2
 
 
 def spool_root() -> Path:
@@ -77,22 +79,30 @@ def end_spooling(topic: Topic) -> None:
 
 
 def spool_what_waits(topics: Iterable[Topic], warn: Callable[[str], None]) -> None:
-    """Beside the keeper, which does it all along: also where none runs, a run of the archive has what there is.
+    """Where no keeper does it: so a run of the archive has what there is all the same. For :data:`AT_MOST_S` at most.
 
     Raises ``LakeDamaged``.
     """
     wanted = [(topic.name, carrier) for topic in topics for carrier in spooled_on(topic)]
-    for topic, carrier in wanted:
-        it = spooler(topic, carrier)
-        try:
-            it.turn(AT_MOST_S / len(wanted))
-        except SpoolBusy:
-            # The keeper is at it.
-            pass
-        except (*UNANSWERED, SpoolDamaged, OSError) as error:
-            warn(f"What waits of {topic} on {carrier} is not spooled yet: {words_of(error)}")
-        finally:
-            it.close()
+    lease = store.lease(f"duty:{DUTY}")
+    try:
+        if not wanted or not lease.acquire():
+            return
+        for topic, carrier in wanted:
+            _spool(topic, carrier, AT_MOST_S / len(wanted), warn)
+        lease.release()
+    except Unavailable as error:
+        warn(f"What waits is not spooled yet: {error}")
+
+
+def _spool(topic: str, carrier: str, budget_s: float, warn: Callable[[str], None]) -> None:
+    it = spooler(topic, carrier)
+    try:
+        it.turn(budget_s)
+    except (*UNANSWERED, SpoolDamaged, OSError) as error:
+        warn(f"What waits of {topic} on {carrier} is not spooled yet: {words_of(error)}")
+    finally:
+        it.close()
 
 
 def unspooled_of(topic: Topic) -> int | None:

@@ -14,7 +14,7 @@ from django.core.management import call_command
 call_command("migrate", "pipelines", verbosity=0)
 import hbus_console.urls, hbus_console.pipelines.live, hbus_console.pipelines.job_functions
 import hbus_console.operations.runner, hbus_console.replays.kind
-import hbus_console.pipelines.queries.working
+import hbus_console.pipelines.queries.working, hbus_console.pipelines.spool_filling
 from engine.pipeline.replay.span import ReplaySpan
 from hbus_console.pipelines.replaying import messages_in, open_span, reach_of
 from hbus_console.wiring.lake import lake

@@ -150,6 +150,16 @@ def test_while_another_holds_the_spool_what_is_in_it_is_archived(archived: Actor
     assert len(set(kept())) == len(kept()) == 15
 
 
+def test_while_the_keeper_does_it_a_run_leaves_it_to_the_keeper(archived: Actor) -> None:
+    publish(10)
+    lease = store.lease(f"duty:{SpoolFilling.name}")
+    assert lease.acquire()
+    archive("run")
+    assert waiting() == Waiting(10, 10)
+    lease.release()
+    until(lambda: archive("run") and len(kept()) == 10)
+
+
 def test_once_stopped_nothing_piles_up(archived: Actor) -> None:
     admin = bus.admin("nsq")
     admin.create_group(TOPIC, "billing")

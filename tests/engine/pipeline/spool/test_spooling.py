@@ -14,6 +14,7 @@ import pytest
 from engine.bus import BusConfig, GroupLost, Outgoing, open_transport
 from engine.core.clock import ManualClock
 from engine.core.errors import Unavailable
+from engine.pipeline.source.planning import plan
 from engine.pipeline.spool.errors import SpoolBusy
 from engine.pipeline.spool.reading import LOG, SpoolReader
 from engine.pipeline.spool.spooling import GROUP, Moved, Spooler, can_be_spooled, make_group
@@ -28,8 +29,8 @@ PATIENCE_S = 60.0
 class Rig:
     """A topic on nsqd and a folder for its spool."""
 
-    def __init__(self, url: str, nsqd: str, prefix: str, root: Path) -> None:
-        self.transport = open_transport(BusConfig("nsq", url, prefix, {"nsqd": nsqd}))
+    def __init__(self, url: str, nsqd: str, prefix: str, root: Path, **options: str) -> None:
+        self.transport = open_transport(BusConfig("nsq", url, prefix, {"nsqd": nsqd, **options}))
         self.root = root
         self.transport.admin.create_topic(TOPIC)
         make_group(self.transport, TOPIC)
@@ -85,7 +86,23 @@ def turn(spooler: Spooler, moved: Moved) -> Moved:
     now = spooler.turn(5.0)
     moved.messages += now.messages
     moved.repeats += now.repeats
+    moved.lost += now.lost
     return moved
+
+
+def goes_on(spooler: Spooler, moved: Moved) -> bool:
+    """Whether nsqd was there for one more."""
+    try:
+        turn(spooler, moved)
+    except Unavailable:
+        return False
+    return True
+
+
+def is_noted(server: StandaloneNsqd) -> bool:
+    """Whether nsqd has noted that the channel's file is read to its end."""
+    notes = [each for each in server.folder.glob("*.diskqueue.meta.dat") if GROUP in each.name]
+    return bool(notes) and all(each.read_text().split("\n")[0] == "0" for each in notes)
 
 
 def turn_until_unavailable(spooler: Spooler) -> None:
@@ -200,14 +217,36 @@ def test_while_nsqd_is_away_it_says_so_and_goes_on_afterwards(
     own_nsqd.start()
     rig.publish(2)
 
-    def goes_on() -> bool:
-        try:
-            turn(spooler, moved)
-        except Unavailable:
-            return False
-        return rig.held() == numbered([1, 2])
+    until(lambda: goes_on(spooler, moved) and rig.held() == numbered([1, 2]))
+    rig.close()
 
-    until(goes_on)
+
+def test_what_the_transport_says_it_has_lost_is_missing_of_the_count(
+    redis_url: str, own_nsqd: StandaloneNsqd, prefix: str, tmp_path: Path
+) -> None:
+    rig = Rig(redis_url, own_nsqd.url, prefix, tmp_path / "spool", keep="never")
+    # Somebody has five in hand, and nsqd has noted that it has read its file to the end: it sends none of them again.
+    rig.publish(*range(5))
+    dying = Rig(redis_url, own_nsqd.url, prefix, tmp_path / "none", keep="never")
+    holder = dying.transport.receiver(TOPIC, GROUP, consumer="holder", lease_ms=LEASE_MS)
+    held = 0
+    while held < 5:
+        held += len(holder.receive(5 - held, 5.0))
+    until(lambda: is_noted(own_nsqd))
+    own_nsqd.kill()
+    own_nsqd.start()
+    spooler, moved = rig.spooler(), Moved()
+
+    until(lambda: goes_on(spooler, moved) and moved.lost == 5)
+    rig.publish(*range(5, 8))
+    until(lambda: goes_on(spooler, moved) and moved.messages == 3)
+
+    (extent,) = SpoolReader(rig.root).extents(TOPIC)
+    assert (extent.added, extent.held) == (8, 3)
+    assert rig.held() == numbered(range(5, 8))
+    (loss,) = plan({}, [extent]).losses
+    assert loss.messages == 5
+    dying.close()
     rig.close()
 
 

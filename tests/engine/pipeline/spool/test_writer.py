@@ -100,6 +100,17 @@ def test_two_messages_under_one_id_of_two_nsqds_are_both_kept(rig: Rig) -> None:
         assert rig.writer.append([Spooled("0a", b"one"), Spooled("0a", b"other")]) == 2
 
 
+def test_an_envelope_is_known_under_another_place_and_what_is_none_is_not(rig: Rig) -> None:
+    envelope, changed = b'{"id":"1","source":"/a","data":1}', b'{"id":"1","source":"/a","data":2}'
+    with rig.writer.held():
+        assert rig.writer.append([Spooled("0a", envelope), Spooled("0a", b"raw")]) == 2
+        # NSQ hands a message out from its copy under an id of the copy's own.
+        assert rig.writer.append([Spooled("0b.17-0", envelope), Spooled("0b.17-0", b"raw")]) == 1
+        # Another payload under the same id and source is something that an audit shall find.
+        assert rig.writer.append([Spooled("0c", changed), Spooled("0c", b"[" * 5_000), Spooled("0d", b"\xff")]) == 3
+    assert rig.bodies() == [envelope, b"raw", b"raw", changed, b"[" * 5_000, b"\xff"]
+
+
 def test_what_is_remembered_has_a_bound(rig: Rig) -> None:
     small = SpoolWriter(rig.root, TOPIC, rig.clock, window=2)
     assert rig.append(1, 2, 3, writer=small) == 3
