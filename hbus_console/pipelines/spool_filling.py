@@ -6,6 +6,7 @@ import structlog
 
 from engine.bus import GroupLost
 from engine.core.clock import Clock, SystemClock
+from engine.core.error_text import words_of
 from engine.core.errors import HbusError
 from engine.pipeline.spool.errors import SpoolBusy
 from engine.pipeline.spool.files import folder
@@ -58,7 +59,7 @@ class SpoolFilling:
             except SpoolBusy:
                 continue
             except (HbusError, OSError) as error:
-                _log.warning("not_spooled", topic=key[0], error=str(error))
+                _log.warning("not_spooled", topic=key[0], error=words_of(error))
                 failed.append(error)
         self._forget_spools({topic for topic, _ in wanted})
         if failed:

@@ -11,6 +11,7 @@ import structlog
 from django.db.models import QuerySet
 
 from engine.bus import Rereads
+from engine.core.error_text import words_of
 from engine.core.errors import HbusError
 from engine.pipeline.lake.state import Kind, KnownLoss, LakeState, TopicRules
 from engine.pipeline.source.planning import counted_together, plan
@@ -164,7 +165,7 @@ class Standings:
                 with closing(SpoolReader(spool_root())) as spool:
                     parts.append(counted_together(plan(reached, spool.extents(topic.name)).portions))
         except (HbusError, OSError) as error:
-            _log.warning("archive_not_told", topic=topic.name, error=str(error))
+            _log.warning("archive_not_told", topic=topic.name, error=words_of(error))
             return Waiting(None, unspooled)
         known = [part for part in parts if part is not None]
         return Waiting(sum(known) if parts and len(known) == len(parts) else None, unspooled)
