@@ -12,9 +12,9 @@ from pathlib import Path
 from django.db.models import Max, Sum
 
 from engine.core.clock import to_datetime
+from engine.core.resolution import Resolution
 from engine.pipeline.lake.state import Kind, LakeState, date_of
 from engine.pipeline.rollup.forecast import LEAST_DAYS, Forecast, forecast
-from engine.pipeline.rollup.series import Resolution
 from hbus_console.access.permissions import Actor
 from hbus_console.messages.sizes import tells_sizes
 from hbus_console.pipelines.models import SeriesPoint

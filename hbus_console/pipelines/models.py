@@ -5,8 +5,8 @@ from __future__ import annotations
 from django.db import models
 
 from engine.bus.subjects import subscription_subject, topic_subject
+from engine.core.resolution import Resolution
 from engine.core.subject import NAMESPACE_LIMIT, TEXT_LIMIT, Subject
-from engine.pipeline.rollup.series import Resolution
 from hbus_console.teams.models import Team
 from hbus_console.topics.models import Topic
 

@@ -12,10 +12,11 @@ from django.db import transaction
 
 from engine.core.clock import Clock, SystemClock, to_datetime
 from engine.core.errors import NotThere
+from engine.core.resolution import Resolution
 from engine.cron.work.call import RunContext
 from engine.pipeline.audit.tasks import ExecuteSides, in_threads
 from engine.pipeline.rollup.rolling import RolledDay, Roller
-from engine.pipeline.rollup.series import Resolution, SeriesCounts
+from engine.pipeline.rollup.series import SeriesCounts
 from hbus_console.database import in_batches
 from hbus_console.evidence.router import LEDGER
 from hbus_console.pipelines.models import RolledUp, SeriesPoint

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.conf import settings
 from django.db.models import Max, QuerySet, Sum
 
-from engine.core.errors import BadInput
-from engine.pipeline.rollup.series import Resolution
+from engine.core.resolution import Resolution
 from hbus_console.pipelines.models import RolledUp, SeriesPoint
 
-#: Points of one answer.
-MOST_POINTS = 2_000
 #: Subscriptions that are listed.
 MOST_LISTED = 100
 _DAY_S = 86_400
@@ -40,29 +36,6 @@ def points(topic: str, subscription: str, resolution: Resolution, start_s: int, 
     return SeriesPoint.objects.filter(
         topic=topic, subscription=subscription, resolution=resolution.value, at__gte=start_s, at__lt=end_s
     ).order_by("at")
-
-
-def steps_of(start_s: int, end_s: int, resolution: Resolution) -> range:
-    """When each span of it begins, of those that begin in a time. Raises :class:`BadInput` where they are too many."""
-    step = resolution.seconds
-    found = range(-(-start_s // step) * step, end_s, step)
-    if len(found) > MOST_POINTS:
-        raise BadInput(
-            f"There are {len(found):,} points by the {resolution} in this time.",
-            remedy=f"Ask for {MOST_POINTS:,} at most: for a shorter time, or a coarser resolution.",
-            field="from",
-        )
-    return found
-
-
-def resolution_for(start_s: int, end_s: int, now_s: int) -> Resolution:
-    """The finest that a chart of a time shows, and that is kept of all of it."""
-    days = {Resolution.MINUTE: settings.HBUS_SERIES_MINUTE_DAYS, Resolution.HOUR: settings.HBUS_SERIES_HOUR_DAYS}
-    for resolution, longest_s in ((Resolution.MINUTE, _DAY_S), (Resolution.HOUR, 31 * _DAY_S)):
-        kept_from = (now_s // _DAY_S - days[resolution] + 1) * _DAY_S
-        if end_s - start_s <= longest_s and start_s >= kept_from:
-            return resolution
-    return Resolution.DAY
 
 
 def subscriptions_of(topic: str, start_s: int, end_s: int) -> list[dict[str, Any]]:

@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
-from engine.core.errors import BadInput
-from engine.pipeline.rollup.series import Resolution
+from engine.core.resolution import Resolution
 from hbus_console.pipelines.models import SeriesPoint
-from hbus_console.pipelines.series import archived_upto_s, points, resolution_for, steps_of
+from hbus_console.pipelines.series import archived_upto_s, points
+from hbus_console.ui.series_lines import SeriesLine, Value, chart_named, drawn
+from hbus_console.ui.spans import resolution_for, steps_of
 from hbus_console.ui.timerange import TimeRange
-
-Value = float | None
-
-
-@dataclass(frozen=True)
-class _SeriesLine:
-    name: str
-    tone: str
-    of: Callable[[SeriesPoint], Value]
-    #: Of a span in which nothing happened.
-    none: Value = None
-    area: bool = False
-    quiet: bool = False
 
 
 def _failed_share(point: SeriesPoint) -> Value:
@@ -31,29 +18,29 @@ def _failed_share(point: SeriesPoint) -> Value:
     return round(100 * (point.retried + point.dead) / tried, 3) if tried else None
 
 
-_LINES: Mapping[str, tuple[str, tuple[_SeriesLine, ...]]] = {
+_LINES: Mapping[str, tuple[str, tuple[SeriesLine[SeriesPoint], ...]]] = {
     "messages": (
         "",
         (
-            _SeriesLine("stored", "accent", lambda point: point.stored, 0, area=True),
-            _SeriesLine("settled", "ok", lambda point: point.settled, 0),
-            _SeriesLine("failed", "warn", lambda point: point.retried, 0, quiet=True),
-            _SeriesLine("dead", "bad", lambda point: point.dead, 0, quiet=True),
+            SeriesLine("stored", "accent", lambda point: point.stored, 0, area=True),
+            SeriesLine("settled", "ok", lambda point: point.settled, 0),
+            SeriesLine("failed", "warn", lambda point: point.retried, 0, quiet=True),
+            SeriesLine("dead", "bad", lambda point: point.dead, 0, quiet=True),
         ),
     ),
-    "failures": ("%", (_SeriesLine("attempts that failed", "bad", _failed_share),)),
+    "failures": ("%", (SeriesLine("attempts that failed", "bad", _failed_share),)),
     "latency": (
         "ms",
         (
-            _SeriesLine("99 of 100 within", "warn", lambda point: point.p99_ms),
-            _SeriesLine("half of them within", "accent", lambda point: point.p50_ms),
+            SeriesLine("99 of 100 within", "warn", lambda point: point.p99_ms),
+            SeriesLine("half of them within", "accent", lambda point: point.p50_ms),
         ),
     ),
     "lateness": (
         "ms",
         (
-            _SeriesLine("99 of 100 within", "warn", lambda point: point.late_p99_ms),
-            _SeriesLine("half of them within", "accent", lambda point: point.late_p50_ms),
+            SeriesLine("99 of 100 within", "warn", lambda point: point.late_p99_ms),
+            SeriesLine("half of them within", "accent", lambda point: point.late_p50_ms),
         ),
     ),
 }
@@ -67,27 +54,11 @@ def resolution_of(chosen: TimeRange, now_ms: int) -> Resolution:
 def series_chart(topic: str, subscription: str, chosen: TimeRange, what: str, now_ms: int) -> dict[str, Any]:
     """What charts.js draws. The span that goes on is left out, and so is what was not rolled up so far. The caller has
     checked that whoever asks may see the topic. Raises :class:`BadInput` for a chart that there is not."""
-    if what not in _LINES:
-        raise BadInput(f"There is no chart {what[:20]!r}.", remedy=f"Use one of {', '.join(_LINES)}.", field="what")
+    unit, lines = chart_named(_LINES, what)
     resolution = resolution_of(chosen, now_ms)
     # What the archive had come to, and no further: where it has nothing so far nothing is drawn, and no zero.
     upto_s = min(chosen.end_ms // 1000, archived_upto_s(topic)) // resolution.seconds * resolution.seconds
     steps = steps_of(chosen.start_ms // 1000, upto_s, resolution)
     found = {point.at: point for point in points(topic, subscription, resolution, chosen.start_ms // 1000, upto_s)}
-    unit, lines = _LINES[what]
-    return {
-        "t": list(steps),
-        "unit": unit,
-        "series": [
-            {
-                "name": line.name,
-                "tone": line.tone,
-                "values": [line.of(found[at]) if at in found else line.none for at in steps],
-                "area": line.area,
-                "quiet": line.quiet,
-            }
-            for line in lines
-            if not (subscription and line.name == "stored")
-        ],
-        "marks": [],
-    }
+    shown = [line for line in lines if not (subscription and line.name == "stored")]
+    return drawn(shown, steps, found, unit)

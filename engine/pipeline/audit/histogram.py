@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.core.bins import PER_OCTAVE, middle_of
 from engine.pipeline.audit.percentiles import PER_DOUBLING, Percentiles
 
-PER_OCTAVE = 64
 #: Durations of up to 2**62 ms have one of these, the first being that of none at all.
 BINS = 1 + 62 * PER_OCTAVE
 
@@ -54,7 +54,3 @@ def durations(ms: NDArray[Any]) -> Durations:
 def bins_of(ms: NDArray[np.float64]) -> NDArray[np.int64]:
     """The first is that of less than 1 ms."""
     return np.where(ms >= 1, 1 + np.floor(np.log2(np.maximum(ms, 1)) * PER_OCTAVE), 0).astype(np.int64)
-
-
-def middle_of(number: int) -> float:
-    return 0.0 if number == 0 else float(round(2 ** ((number - 0.5) / PER_OCTAVE), 3))

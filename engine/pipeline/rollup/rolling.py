@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from engine.core.resolution import Resolution
 from engine.pipeline.audit.looking import SideReader
 from engine.pipeline.audit.sides import sweep_sides
 from engine.pipeline.audit.tasks import ExecuteSides, in_threads
 from engine.pipeline.lake.lake import Lake
 from engine.pipeline.lake.state import Kind, LakeState
 from engine.pipeline.rollup.days import TopicDay, dates_back, days_of
-from engine.pipeline.rollup.series import Resolution, SeriesRow
+from engine.pipeline.rollup.series import SeriesRow
 from engine.pipeline.rollup.summing import DaySides, series_of
 
 

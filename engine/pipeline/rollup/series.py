@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-
 import msgspec
+
+from engine.core.resolution import Resolution
 
 #: Of a topic's own rows, where those of a subscription have its name.
 WHOLE_TOPIC = ""
-
-
-class Resolution(StrEnum):
-    """How long one row of a series is. Days are those of UTC."""
-
-    MINUTE = "minute"
-    HOUR = "hour"
-    DAY = "day"
-
-    @property
-    def seconds(self) -> int:
-        return {Resolution.MINUTE: 60, Resolution.HOUR: 3_600, Resolution.DAY: 86_400}[self]
 
 
 class SeriesCounts(msgspec.Struct, frozen=True, gc=False, kw_only=True):

@@ -13,11 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.pipeline.audit.histogram import BINS, bins_of, middle_of
+from engine.core.bins import middle_of
+from engine.core.resolution import Resolution
+from engine.pipeline.audit.histogram import BINS, bins_of
 from engine.pipeline.audit.sides import Side
 from engine.pipeline.audit.summing import COPY, DUE, NONE, SKEWED
 from engine.pipeline.rollup.publishes import UNKNOWN, published_before
-from engine.pipeline.rollup.series import WHOLE_TOPIC, Resolution, SeriesCounts, SeriesRow
+from engine.pipeline.rollup.series import WHOLE_TOPIC, SeriesCounts, SeriesRow
 
 MINUTES = 1_440
 _KINDS = ("settled", "retried", "dead")

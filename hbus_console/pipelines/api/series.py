@@ -10,16 +10,16 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from engine.core.clock import to_rfc3339
-from engine.core.errors import BadInput
-from engine.pipeline.rollup.series import Resolution
+from engine.core.resolution import Resolution
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import require
 from hbus_console.api.answers import answers, fields_of, plain
 from hbus_console.api.views import ApiView
 from hbus_console.pipelines.models import SeriesPoint
-from hbus_console.pipelines.series import points, rolled_up_ms, steps_of
+from hbus_console.pipelines.series import points, rolled_up_ms
 from hbus_console.topics.handler_errors import told_whole_from
 from hbus_console.topics.lookup import topic as known_topic
+from hbus_console.ui.spans import resolution_named, steps_of
 from hbus_console.ui.timerange import read_range
 
 
@@ -74,7 +74,7 @@ class SeriesOfTopic(ApiView):
     def get(self, request: Request, topic: str) -> Response:
         require(self.actor, VIEW, topic)
         told_from = told_whole_from(self.actor, topic, known_topic(topic))
-        resolution = _resolution(request.GET.get("resolution", ""))
+        resolution = resolution_named(request.GET.get("resolution", ""), Resolution.HOUR)
         subscription = request.GET.get("subscription", "")
         span = read_range(request._request, zoned=True)
         steps = steps_of(span.start_ms // 1000, span.end_ms // 1000, resolution)
@@ -89,17 +89,6 @@ class SeriesOfTopic(ApiView):
             ],
         )
         return Response(plain(out))
-
-
-def _resolution(said: str) -> Resolution:
-    try:
-        return Resolution(said or Resolution.HOUR)
-    except ValueError as error:
-        raise BadInput(
-            f"There is no resolution {said[:20]!r}.",
-            remedy=f"Use one of {', '.join(Resolution)}.",
-            field="resolution",
-        ) from error
 
 
 def _point(point: SeriesPoint, told_from: int | None) -> SeriesPointOut:

@@ -13,12 +13,13 @@ from pytest_django import Settings
 
 from engine.core.clock import ManualClock, SystemClock
 from engine.core.errors import NotThere
+from engine.core.resolution import Resolution
 from engine.cron.work.functions import find_function
 from engine.pipeline.archive.tasks import in_this_process
 from engine.pipeline.lake.compaction import FAN
 from engine.pipeline.rollup import rolling as engine_rolling
-from engine.pipeline.rollup.series import Resolution
 from hbus_console.access.permissions import Actor
+from hbus_console.evidence.series_retention import SeriesRetention
 from hbus_console.jobs.models import Job
 from hbus_console.pipelines import job_functions
 from hbus_console.pipelines.archiving import run_archive, wanted_topics
@@ -26,7 +27,6 @@ from hbus_console.pipelines.feature import ROLLUP_JOB
 from hbus_console.pipelines.live import cells
 from hbus_console.pipelines.models import RolledUp, SeriesPoint
 from hbus_console.pipelines.rolling import roll_up
-from hbus_console.pipelines.series_retention import SeriesRetention
 from hbus_console.pipelines.services import archive_topic
 from hbus_console.pipelines.upkeep import keep_up
 from tests.hbus_console.pipelines.conftest import TOPIC, publish
@@ -142,7 +142,7 @@ def test_retention_takes_what_is_older_than_is_kept_and_no_day(topic: object) ->
     for resolution in Resolution:
         for back in range(5):
             SeriesPoint.objects.create(topic=TOPIC, resolution=resolution.value, at=today_s - back * DAY_S, stored=1)
-    SeriesRetention(2, 3, clock=ManualClock(AT)).tick()
+    SeriesRetention("series", SeriesPoint.objects.all(), 2, 3, clock=ManualClock(AT)).tick()
     kept = Counter(SeriesPoint.objects.values_list("resolution", flat=True))
     assert kept == {"minute": 2, "hour": 3, "day": 5}
 

@@ -7,11 +7,11 @@ from django.test import Client
 from pytest_django import Settings
 
 from engine.core.clock import ManualClock, to_rfc3339
-from engine.pipeline.rollup.series import Resolution
+from engine.core.resolution import Resolution
 from hbus_console.pipelines.models import RolledUp, SeriesPoint
-from hbus_console.pipelines.series import MOST_POINTS, resolution_for
 from hbus_console.pipelines.views import series as series_views
 from hbus_console.topics.models import Topic
+from hbus_console.ui.spans import MOST_POINTS, resolution_for
 from tests.hbus_console.pipelines.conftest import TOPIC, MakeUser
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"], transaction=True)

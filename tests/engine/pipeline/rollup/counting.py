@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 
+from engine.core.resolution import Resolution
 from engine.pipeline.audit.summing import SKEW_MS
-from engine.pipeline.rollup.series import Resolution, SeriesCounts
+from engine.pipeline.rollup.series import SeriesCounts
 from tests.engine.pipeline.audit.telling import DAY_MS, Told
 
 #: So late is settled what is settled on another day.

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from engine.core.resolution import Resolution
 from engine.pipeline.audit.tasks import SideTask, in_threads, run_side_task
 from engine.pipeline.lake.compaction import compact
 from engine.pipeline.lake.erasure import erase
@@ -16,7 +17,7 @@ from engine.pipeline.lake.state import date_of
 from engine.pipeline.on_spark import on_spark
 from engine.pipeline.rollup import days
 from engine.pipeline.rollup.rolling import Roller
-from engine.pipeline.rollup.series import Resolution, SeriesCounts
+from engine.pipeline.rollup.series import SeriesCounts
 from tests.engine.pipeline.audit.asking import report
 from tests.engine.pipeline.audit.telling import TOPIC, Booking, Delivery, Hotel, Told
 from tests.engine.pipeline.rollup.counting import Slot, counted
