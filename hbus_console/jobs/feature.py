@@ -43,9 +43,13 @@ FEATURE = Feature(
         ),
     ),
     facts=("engine.cron.fact_kinds:CATALOG",),
-    duties=("hbus_console.jobs.retention:run_retention",),
+    duties=(
+        "hbus_console.jobs.retention:run_retention",
+        "hbus_console.jobs.series.rolling:job_series",
+        "hbus_console.jobs.series.retention:job_series_retention",
+    ),
     alerts=("hbus_console.jobs.alerts:KINDS",),
-    live=("hbus_console.jobs.live:cells", "hbus_console.jobs.live:kept"),
+    live=("hbus_console.jobs.live:cells", "hbus_console.jobs.live:kept", "hbus_console.jobs.series.live:cells"),
     audits=("hbus_console.jobs.auditing:CHECK",),
     search=("hbus_console.jobs.finding:find",),
     tones={
@@ -59,7 +63,7 @@ FEATURE = Feature(
         "unreadable": "bad",
         "failing": "bad",
     },
-    ledger_models=("LogPiece", "RunProgress"),
+    ledger_models=("LogPiece", "RunProgress", "JobSeriesPoint", "JobsRolledUp"),
     roles=(
         ProcessRole(
             "cron",

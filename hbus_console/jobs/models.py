@@ -17,6 +17,7 @@ from hbus_console.jobs.kinds.names import WorkName
 from hbus_console.jobs.part_words import part_words
 from hbus_console.jobs.pings.code import new_code
 from hbus_console.jobs.run_progress import RunProgress  # noqa: F401 - a model of this app, which Django finds by it
+from hbus_console.jobs.series import rows as _rows  # noqa: F401 - Django finds the tables of series from here
 from hbus_console.teams.models import Team
 
 

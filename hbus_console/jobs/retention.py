@@ -10,6 +10,7 @@ from engine.core.clock import Clock, SystemClock
 from hbus_console.jobs.models import JobAttempt, JobRun, LogPiece
 from hbus_console.jobs.recent import newest_runs
 from hbus_console.jobs.run_progress import RunProgress
+from hbus_console.jobs.series.rolling import roll_up_runs, span_of
 
 #: Of each job so many runs are kept, however old they are: what a yearly one did last is not forgotten.
 KEPT_OF_EACH = 50
@@ -61,9 +62,14 @@ class RunRetention:
     def _remove(self, rows: list[JobRun]) -> None:
         kept = newest_runs(sorted({row.job for row in rows}), KEPT_OF_EACH)
         oldest = {job: (runs[-1].slot, runs[-1].pk) for job, runs in kept.items() if len(runs) == KEPT_OF_EACH}
-        gone = [row.pk for row in rows if row.job in oldest and (row.slot, row.pk) < oldest[row.job]]
-        if not gone:
+        old = [row for row in rows if row.job in oldest and (row.slot, row.pk) < oldest[row.job]]
+        # Once these end, their minutes are counted anew, from all their runs.
+        waiting = {span_of(run) for run in JobRun.objects.filter(job__in=oldest, ended_us=None).only("job", "slot")}
+        going = [row for row in old if span_of(row) not in waiting]
+        if not going:
             return
+        roll_up_runs(going)
+        gone = [row.pk for row in going]
         # The logs first: of a run that is there, it can be said that its log is gone.
         LogPiece.objects.filter(run__in=gone).delete()
         RunProgress.objects.filter(run__in=gone).delete()

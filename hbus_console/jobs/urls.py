@@ -3,7 +3,7 @@ from __future__ import annotations
 from django.urls import path
 
 from hbus_console.jobs.pings.code import PATH
-from hbus_console.jobs.views import calendars, forms, job, lists, nodes, pings, runs, simulation, tags
+from hbus_console.jobs.views import calendars, forms, job, lists, nodes, pings, runs, series, simulation, tags
 
 app_name = "jobs"
 _ONE = "jobs/<str:job>"
@@ -25,6 +25,8 @@ urlpatterns = [
     path(f"{_ONE}/settings/", forms.settings, name="settings"),
     path(f"{_ONE}/versions/", job.versions, name="versions"),
     path(f"{_ONE}/versions/<int:version>/restore/", job.restore, name="restore"),
+    path(f"{_ONE}/history/", series.history, name="history"),
+    path(f"{_ONE}/history/chart/", series.chart, name="history-chart"),
     path(f"{_ONE}/trigger/", runs.trigger_job, name="trigger"),
     path(f"{_ONE}/trigger/dry-run/", runs.foresee_trigger, name="foresee"),
     path(f"{_ONE}/pause/", job.pause, name="pause"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from hbus_console.jobs.api import calendars, jobs, pings, runs, tags
+from hbus_console.jobs.api import calendars, jobs, pings, runs, series, tags
 
 urlpatterns = [
     path("jobs", jobs.Jobs.as_view(), name="jobs"),
@@ -14,6 +14,7 @@ urlpatterns = [
     path("jobs/<str:job>/versions", jobs.Versions.as_view(), name="job-versions"),
     path("jobs/<str:job>/versions/<int:version>/restore", jobs.Restore.as_view(), name="job-restore"),
     path("jobs/<str:job>/slots", jobs.NextSlots.as_view(), name="job-slots"),
+    path("jobs/<str:job>/series", series.SeriesOfJob.as_view(), name="job-series"),
     path("jobs/<str:job>/trigger", runs.TriggerJob.as_view(), name="job-trigger"),
     path("jobs/<str:job>/trigger/dry-run", runs.ForeseeTrigger.as_view(), name="job-trigger-dry-run"),
     path("jobs/<str:job>/runs", runs.RunsOfJob.as_view(), name="job-runs"),
