@@ -37,7 +37,7 @@ FEATURE = Feature(
     ),
     facts=("engine.quota.fact_kinds:CATALOG",),
     projection="hbus_console.quotas.projection:QuotaProjection",
-    ledger_models=("QuotaUse", "QuotaUseRollup", "UsesTrimmed"),
+    ledger_models=("QuotaUse", "QuotaUseRollup", "QuotaUseDay", "UsesTrimmed"),
     alerts=("hbus_console.quotas.alerts:KINDS",),
     audits=("hbus_console.quotas.auditing:CHECK",),
     concerns=("hbus_console.quotas.concerns:concerns",),

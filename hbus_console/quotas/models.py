@@ -177,6 +177,19 @@ class QuotaUseRollup(Uses):
         ]
 
 
+class QuotaUseDay(Uses):
+    """In one day, UTC, booked together with the minutes: what the history of a tenant is made of."""
+
+    SPAN_S = 86_400
+
+    class Meta:
+        db_table = "ledger_quota_use_day"
+        constraints = [
+            models.UniqueConstraint(fields=["minute", "service", "resource", "tenant"], name="one_use_of_a_day")
+        ]
+        indexes = [models.Index(fields=["tenant", "minute"], name="quota_days_of_tenant")]
+
+
 class UsesTrimmed(models.Model):
     """That there were more uses than are kept, and how far back they are whole."""
 

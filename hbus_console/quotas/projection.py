@@ -1,4 +1,4 @@
-"""Adds up what limits admitted and refused, by the minute and by the quarter of an hour."""
+"""Adds up what limits admitted and refused, by the minute, by the quarter of an hour and by the day."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from engine.quota.facts import QuotaFields
 from hbus_console.evidence.columns import Row, each, numbers, texts
 from hbus_console.evidence.inserting import Insert
 from hbus_console.evidence.rows import EvidenceRows
-from hbus_console.quotas.models import TENANT_MOST, QuotaUse, QuotaUseRollup
+from hbus_console.quotas.models import TENANT_MOST, QuotaUse, QuotaUseDay, QuotaUseRollup
 
 MINUTE_MS = 60_000
 #: By the kinds of facts, where their amounts are added.
@@ -30,7 +30,7 @@ def _adding_to(table: str) -> Insert:
     )
 
 
-_MINUTES, _ROLLUP = _adding_to(QuotaUse._meta.db_table), _adding_to(QuotaUseRollup._meta.db_table)
+_MINUTES, _ROLLUP, _DAYS = (_adding_to(uses._meta.db_table) for uses in (QuotaUse, QuotaUseRollup, QuotaUseDay))
 
 
 class QuotaProjection:
@@ -55,16 +55,18 @@ class QuotaProjection:
         """Insert everything into the ledger database. The caller opens the transaction."""
         bounded = {key: [min(count, MOST_THINGS) for count in counts] for key, counts in self._uses.items()}
         _MINUTES.run(_cells(bounded))
-        _ROLLUP.run(_cells(_rolled_up(bounded)))
+        quarters = _rolled_up(bounded, QuotaUseRollup.SPAN_S)
+        _ROLLUP.run(_cells(quarters))
+        _DAYS.run(_cells(_rolled_up(quarters, QuotaUseDay.SPAN_S)))
         self._rest.write()
 
 
-def _rolled_up(uses: _Sums) -> _Sums:
-    """In quarters: mostly one for each limiter."""
+def _rolled_up(uses: _Sums, span_s: int) -> _Sums:
+    """In longer spans: mostly one for each limiter."""
     found: _Sums = {}
     for (minute, *name), counts in uses.items():
         service, resource, tenant = name
-        cell = minute - minute % QuotaUseRollup.SPAN_S, service, resource, tenant
+        cell = minute - minute % span_s, service, resource, tenant
         known = found.get(cell)
         found[cell] = counts if known is None else list(map(add, known, counts))
     return found

@@ -1,4 +1,5 @@
-"""Keeps what is known of uses bounded: two weeks, no more rows than a database bears, and no dead nodes."""
+"""Keeps what is known of uses bounded: two weeks, but of days for ever, no more rows than a database bears, and no
+dead nodes."""
 
 from __future__ import annotations
 
@@ -6,10 +7,11 @@ from django.db import transaction
 
 from engine.core.clock import Clock, SystemClock
 from hbus_console.evidence.router import LEDGER
-from hbus_console.quotas.models import QuotaNodeReport, QuotaUse, QuotaUseRollup, UsesTrimmed
+from hbus_console.quotas.models import QuotaNodeReport, QuotaUse, QuotaUseDay, QuotaUseRollup, UsesTrimmed
 from hbus_console.quotas.reports import GONE_AFTER_MS
 
-#: Uses are kept so long, in seconds; and of all limiters together no more minutes than these, nor more quarters.
+#: Uses are kept so long, in seconds; and of all limiters together no more minutes than these, nor more quarters,
+#: nor more days, which go for no age.
 USES_S, MOST_USES = 14 * 86_400, 5_000_000
 #: Rows removed in one transaction: whoever books waits for no longer than that.
 BATCH = 5_000
@@ -28,7 +30,7 @@ class QuotaRetention:
     def __init__(self, *, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
         self._count_at = self._clock.monotonic()
-        self._tables = [_Trimmed(QuotaUse), _Trimmed(QuotaUseRollup)]
+        self._tables = [_Trimmed(QuotaUse), _Trimmed(QuotaUseRollup), _Trimmed(QuotaUseDay, ages=False)]
 
     def tick(self) -> None:
         """Trim in small transactions, for at most about :data:`TICK_S` seconds."""
@@ -46,8 +48,9 @@ class QuotaRetention:
 class _Trimmed:
     """One table of uses."""
 
-    def __init__(self, uses: type[QuotaUse] | type[QuotaUseRollup]) -> None:
+    def __init__(self, uses: type[QuotaUse] | type[QuotaUseRollup] | type[QuotaUseDay], *, ages: bool = True) -> None:
         self._uses = uses
+        self._ages = ages
         #: Rows that are too many.
         self._surplus = 0
 
@@ -58,6 +61,8 @@ class _Trimmed:
     def trim(self, now_ms: int) -> int:
         """Remove a batch of rows that are too old, or too many; how many there were."""
         rows = self._uses.objects.order_by("minute", "pk")
+        if not self._surplus and not self._ages:
+            return 0
         if not self._surplus:
             old = rows.filter(minute__lt=now_ms // 1000 - USES_S).values_list("pk", flat=True)
             return self._uses.objects.filter(pk__in=list(old[:BATCH])).delete()[0]

@@ -2,7 +2,18 @@ from __future__ import annotations
 
 from django.urls import path
 
-from hbus_console.quotas.views import advice, books, forms, lists, plans, policy, several_plans, suggestions, trying
+from hbus_console.quotas.views import (
+    advice,
+    books,
+    forms,
+    lists,
+    plans,
+    policy,
+    several_plans,
+    suggestions,
+    tenants,
+    trying,
+)
 
 app_name = "quotas"
 _ONE = "quotas/policies/<str:policy>"
@@ -14,6 +25,9 @@ urlpatterns = [
     path("quotas/suggest/policies/", suggestions.policies, name="suggest-policies"),
     path("quotas/suggest/plans/", suggestions.plans, name="suggest-plans"),
     path("quotas/new/", forms.new, name="new"),
+    # A program is called MAKER/NAME.
+    path("quotas/tenants/<path:tenant>/", tenants.tenant, name="tenant"),
+    path("quotas/tenant-chart/", tenants.chart, name="tenant-chart"),
     path("quotas/plans/", plans.plans, name="plans"),
     path("quotas/plans/set/", plans.set_one, name="set-plan"),
     path("quotas/plans/several/", several_plans.several, name="set-plans"),

@@ -91,6 +91,7 @@ TELLS: dict[str, set[str]] = {
     "ledger_quota_use": {"quota-uses"},
     # Booked, and trimmed, with the minutes.
     "ledger_quota_use_rollup": {"quota-uses"},
+    "ledger_quota_use_day": {"quota-uses"},
     "ledger_quota_use_trimmed": {"quota-uses"},
     # In the store.
     "leases of runs": {"job", "job:"},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from hbus_console.quotas.api import books, plans, policies, wants
+from hbus_console.quotas.api import books, plans, policies, tenants, wants
 
 urlpatterns = [
     path("quota/policies", policies.QuotaPolicies.as_view(), name="quota-policies"),
@@ -22,6 +22,7 @@ urlpatterns = [
     path("quota/plans", plans.TenantPlans.as_view(), name="quota-plans"),
     # A program is called MAKER/NAME.
     path("quota/plans/<path:tenant>", plans.PlanOfTenant.as_view(), name="quota-plan"),
+    path("quota/tenants/<path:tenant>/series", tenants.SeriesOfTenant.as_view(), name="quota-tenant-series"),
     path("quota/want", wants.WantTokens.as_view(), name="quota-want"),
     path("quota/limits", wants.LimitsOfCaller.as_view(), name="quota-limits"),
 ]
