@@ -1,4 +1,4 @@
-"""The data of a flow chart: series of rates, and marks for what people did meanwhile."""
+"""The data of a flow chart: series of rates, and marks for what people did meanwhile; and of a chart of the lag."""
 
 from __future__ import annotations
 
@@ -79,6 +79,26 @@ def flow_chart(who: Actor, chosen: TimeRange, topic: str = "", subscription: str
             for name, tone, values in lines
         ],
         "marks": marks(who, chosen, topic, series.step_s),
+    }
+
+
+def lag_chart(who: Actor, chosen: TimeRange, topic: str = "", subscription: str = "") -> dict[str, Any]:
+    """What charts.js draws of the messages that were not settled, likewise: the most of each slot that is over.
+
+    Raises ``Forbidden`` for a topic outside the actor's scopes.
+    """
+    if topic:
+        require(who, VIEW, topic)
+        waiting = flow.lag_series(chosen.start_ms, chosen.end_ms, visible_scopes(who), topic, subscription)
+    else:
+        waiting = history.of(visible_scopes(who), chosen).waiting
+    # The last one goes on: what is most in it is not known yet.
+    line = {"name": "unsettled", "tone": "accent", "values": waiting.unsettled[:-1], "area": True, "quiet": False}
+    return {
+        "t": waiting.t[:-1],
+        "unit": "",
+        "series": [line],
+        "marks": marks(who, chosen, topic, waiting.step_s),
     }
 
 

@@ -198,6 +198,7 @@ TABLE: dict[str, Line] = {
     # --- overview and shared
     "": may(GET="viewer", lists=True),
     "charts/flow/": may(GET="viewer"),
+    "charts/lag/": may(GET="viewer"),
     "examples/<slug:name>/start/": may(POST="admin"),
     "live/": may(GET="viewer"),
     "search/": may(GET="viewer", lists=True, query="q=a"),
