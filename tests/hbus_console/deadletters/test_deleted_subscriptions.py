@@ -92,9 +92,11 @@ def letters() -> list[bytes]:
 
 
 def keys(prefix: str, *of: str) -> list[str]:
-    """What the store holds with any of these in its name."""
-    found = [key.decode() for key in store.client().scan_iter(f"{prefix}:*")]
-    return sorted(key for key in found if any(part in key for part in of))
+    """What the store holds with any of these in its name, but that a topic takes nothing more."""
+    client = store.client()
+    found = [key.decode() for key in client.scan_iter(f"{prefix}:*")]
+    named = [key for key in found if any(part in key for part in of)]
+    return sorted(key for key in named if client.type(key) != b"hash" or set(client.hkeys(key)) != {b"closed"})
 
 
 def delete_subscription() -> None:

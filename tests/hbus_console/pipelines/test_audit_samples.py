@@ -105,6 +105,7 @@ def test_page_and_export_say_the_same_beside_the_checks(page: Client, audited: B
     assert [(each.title, each.says, each.count, each.tone) for each in also] == [
         ("Ownership", f"nobody answers for {OTHER}", 1, "warn"),
         ("Replays", "copies by replays are among what is archived, each names its cause", 3, "ok"),
+        ("Replayed", "no message was replayed since", 0, "ok"),
     ]
     shown = page.get(f"/audits/{audited.pk}/").content.decode()
     exported = page.get(f"/audits/{audited.pk}/audit.html").content.decode()

@@ -222,7 +222,7 @@ def test_the_run_the_status_and_the_files_tell_of_the_ledger(governor: Actor) ->
     book(published(9))
     of_store, of_ledger, upkeep = map(json.loads, archive("run", "--json").splitlines())
     # The day of these rows is over, so all of a kind that fits into one file comes into one.
-    assert upkeep == {"gone": [], "compacted": {"merged": 2, "made": 1}}
+    assert upkeep == {"gone": [], "compacted": {"merged": 2, "made": 1}, "exported": []}
     assert (of_store["messages"], of_ledger["rows"]) == ({}, {"published": {TOPIC: 1}})
 
 

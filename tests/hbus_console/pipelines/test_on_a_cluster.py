@@ -2,35 +2,47 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from pytest_django import Settings
 
-from engine.core.clock import to_rfc3339
 from engine.core.errors import ConfigurationError
 from engine.cron.work.spark.installed import find_spark
+from hbus_console.state import ROOT
+from tests.engine.cron.work.spark.cluster import StandaloneCluster
+
+#: In a process of its own: there is one context in each, and tests before this one may have made it.
+_PROGRAM = """
+import sys, django
+django.setup()
+from django.conf import settings
+from engine.core.clock import to_rfc3339
 from engine.pipeline.on_spark import on_spark
 from hbus_console.wiring.spark import spark_session
-from tests.engine.cron.work.spark.cluster import StandaloneCluster
+settings.HBUS_SPARK_MASTER = sys.argv[1]
+with spark_session("a test") as session:
+    # It travels as a name, which its executor imports.
+    print(session.sparkContext.master, on_spark(session, to_rfc3339)([0]))
+"""
 
 
 @pytest.mark.long
-def test_a_session_at_a_cluster_brings_hbus_to_its_executors(
-    tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_session_at_a_cluster_brings_hbus_to_its_executors(tmp_path: Path) -> None:
     try:
         spark = find_spark()
     except ConfigurationError as error:
         pytest.skip(f"{error.what} {error.remedy}")
-    # The driver listens for its executors.
-    monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
     cluster = StandaloneCluster(spark, tmp_path)
     try:
-        settings.HBUS_SPARK_MASTER = cluster.master
-        with spark_session("a test") as session:
-            assert session.sparkContext.master == cluster.master
-            # It travels as a name, which its executor imports.
-            assert on_spark(session, to_rfc3339)([0]) == ["1970-01-01T00:00:00.000Z"]
+        # The driver listens for its executors.
+        around = os.environ | {"DJANGO_SETTINGS_MODULE": "tests.settings", "SPARK_LOCAL_IP": "127.0.0.1"}
+        done = subprocess.run(
+            [sys.executable, "-c", _PROGRAM, cluster.master],
+            cwd=ROOT, env=around, capture_output=True, text=True, timeout=300, check=False,
+        )  # fmt: skip
+        assert done.stdout.strip().endswith(f"{cluster.master} ['1970-01-01T00:00:00.000Z']"), done.stderr[-3000:]
     finally:
         cluster.close()
