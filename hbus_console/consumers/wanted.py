@@ -10,18 +10,16 @@ from typing import Any
 import redis
 from django.conf import settings
 
-from engine.core.clock import SystemClock
 from engine.core.errors import BadInput, ConfigurationError
 from hbus_console.access.permissions import GLOBAL, covers
 from hbus_console.access.scopes import valid_scope
+from hbus_console.cluster import services
 from hbus_console.consumers.factory import consumer_for
 from hbus_console.consumers.host import Key, Wanted
 from hbus_console.consumers.policies import has_handler
 from hbus_console.database import fresh_connections
-from hbus_console.nodes.stamps import read_nodes
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.services import policy_of, sync_registrations
-from hbus_console.wiring import store
 
 #: Why a subscription whose handler is in another worker does not run here.
 NO_HANDLER = "this worker has no handler registered for it"
@@ -56,8 +54,8 @@ def hosted_topics() -> tuple[str, ...]:
 def hosted_now() -> frozenset[Key] | None:
     """What some living worker runs, also one that has other handlers than this; ``None`` where nobody can tell."""
     try:
-        nodes = read_nodes(store.client(), settings.HBUS_PREFIX, SystemClock())
-    except redis.RedisError:
+        nodes = services.nodes()
+    except (redis.RedisError, ConfigurationError):
         return None
     lines = [line for node in nodes if not node.silent for line in node.detail.get("consumers") or ()]
     return frozenset((str(line.get("topic")), str(line.get("group"))) for line in lines if isinstance(line, Mapping))

@@ -123,6 +123,7 @@ def test_a_store_that_lost_everything_gets_every_partition_again(bus: Bus, clock
     with running(consumer):
         until(lambda: len(consumer.status().partitions) == 4)
         bus.transport.admin.delete_topic(TOPIC)
+        bus.transport.admin.create_topic(TOPIC)
         for n, partition in enumerate(range(PARTITIONS)):
             bus.publish({"n": n}, key=key_of(partition))
         until(lambda: len(bus.facts.of("settled")) == 4, between=lambda: clock.advance(0.2))

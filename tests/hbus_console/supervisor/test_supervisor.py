@@ -160,7 +160,7 @@ def test_a_loop_that_stands_still_is_killed_and_started_again(bench: Bench) -> N
         await bench.until_ready("one")
 
     bench.run([one], scenario)
-    assert "killed by SIGKILL" in bench.said.getvalue()
+    assert "and killed for that" in bench.said.getvalue()
 
 
 def test_lines_go_to_the_terminal_with_a_name_and_to_a_file_as_they_are(bench: Bench) -> None:

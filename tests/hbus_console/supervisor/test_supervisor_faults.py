@@ -26,7 +26,9 @@ def test_a_full_disk_is_told_once_and_keeps_no_role_from_being_watched_and_resta
             os.kill(before, signal.SIGKILL)
             # Hung or killed: each is told, and each is started again.
             await bench.until(lambda: "two ended: killed by SIGKILL. Starting it again" in bench.said.getvalue())
-            await bench.until(lambda: "one ended: killed by SIGKILL. Starting it again" in bench.said.getvalue())
+            await bench.until(
+                lambda: "one ended: deaf for 0.2 s, and killed for that. Starting it again" in bench.said.getvalue()
+            )
             for name in ("one", "two"):
                 ended, up = f"{name} ended: ", f"{name}         up\n"
                 await bench.until(lambda after=ended, up=up: up in bench.said.getvalue().partition(after)[2])  # type: ignore[misc]
