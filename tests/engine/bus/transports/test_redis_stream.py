@@ -10,9 +10,10 @@ import redis
 
 from engine.bus import bounds
 from engine.bus.config import BusConfig
+from engine.bus.optional import ClosesTopics
 from engine.bus.registry import open_transport as open_by_name
 from engine.bus.rereading import Rereads
-from engine.bus.transport import Outgoing, Priority, Settlement, Transport, Verdict
+from engine.bus.transport import Outgoing, Priority, Settlement, Status, Transport, Verdict
 from engine.bus.transports.redis_stream import open_transport
 from engine.core.clock import ManualClock, SystemClock
 from engine.core.errors import BadInput, ConfigurationError, Unavailable
@@ -289,3 +290,19 @@ def test_a_page_of_large_messages_is_shorter_and_the_pages_together_hold_all(
     whole = by_server_time.admin.browse(TOPIC, limit=100, newest_first=newest_first)
     assert positions == [entry.position for entry in whole.entries]
     assert len(positions) == 40
+
+
+def test_a_topic_is_closed_and_deleted_in_a_store_that_is_full(
+    transport: Transport, publish: Publish, server: redis.Redis
+) -> None:
+    """Whoever deletes it makes room."""
+    publish(b"x" * 100_000)
+    server.config_set("maxmemory", 1)
+    try:
+        assert transport.publish(TOPIC, [Outgoing("m", b"m")])[0].status is Status.FAILED
+        assert isinstance(transport.admin, ClosesTopics)
+        transport.admin.close_topic(TOPIC)
+        transport.admin.delete_topic(TOPIC)
+        assert only_closed(server)
+    finally:
+        server.config_set("maxmemory", 0)
