@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import msgspec
-from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from engine.core.clock import SystemClock, to_rfc3339
-from engine.core.resolution import Resolution
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import require
 from hbus_console.api.answers import answers, fields_of, plain
+from hbus_console.api.series import SPANS, asked_spans
 from hbus_console.api.views import ApiView
 from hbus_console.jobs.series.reading import points, rolled_up_ms
 from hbus_console.jobs.series.rows import JobSeriesPoint
-from hbus_console.ui.spans import resolution_for, resolution_named, steps_of
-from hbus_console.ui.timerange import read_range
+from hbus_console.ui.spans import resolution_for
 
 _clock = SystemClock()
 
@@ -64,21 +62,13 @@ class SeriesOfJob(ApiView):
         description="Of 2,000 spans at most. The resolution is the finest that is kept of the time, unless said. Also "
         "of a job that was deleted: its series are kept.",
         tags=["jobs"],
-        parameters=[
-            OpenApiParameter("resolution", OpenApiTypes.STR, enum=[each.value for each in Resolution]),
-            OpenApiParameter("range", OpenApiTypes.STR),
-            OpenApiParameter("from", OpenApiTypes.STR),
-            OpenApiParameter("to", OpenApiTypes.STR),
-        ],
+        parameters=SPANS,
         responses=answers(JobSeriesOut),
     )
     def get(self, request: Request, job: str) -> Response:
         require(self.actor, VIEW, job)
-        span = read_range(request._request, _clock, zoned=True)
-        start_s, end_s = span.start_ms // 1000, span.end_ms // 1000
-        chosen = resolution_for(start_s, end_s, _clock.now_ms() // 1000)
-        resolution = resolution_named(request.GET.get("resolution", ""), chosen)
-        steps = steps_of(start_s, end_s, resolution)
+        now_s = _clock.now_ms() // 1000
+        resolution, steps = asked_spans(request, lambda start_s, end_s: resolution_for(start_s, end_s, now_s), _clock)
         rolled_ms = rolled_up_ms()
         out = JobSeriesOut(
             job=job,

@@ -14,13 +14,12 @@ from engine.core.resolution import Resolution
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import require
 from hbus_console.api.answers import answers, fields_of, plain
+from hbus_console.api.series import SPANS, asked_spans
 from hbus_console.api.views import ApiView
 from hbus_console.pipelines.models import SeriesPoint
 from hbus_console.pipelines.series import points, rolled_up_ms
 from hbus_console.topics.handler_errors import told_whole_from
 from hbus_console.topics.lookup import topic as known_topic
-from hbus_console.ui.spans import resolution_named, steps_of
-from hbus_console.ui.timerange import read_range
 
 
 class SeriesPointOut(msgspec.Struct):
@@ -62,22 +61,14 @@ class SeriesOfTopic(ApiView):
         summary="What happened on a topic by the minute, hour or day",
         description="Of 2,000 spans at most.",
         tags=["archive"],
-        parameters=[
-            OpenApiParameter("resolution", OpenApiTypes.STR, enum=[each.value for each in Resolution]),
-            OpenApiParameter("subscription", OpenApiTypes.STR),
-            OpenApiParameter("range", OpenApiTypes.STR),
-            OpenApiParameter("from", OpenApiTypes.STR),
-            OpenApiParameter("to", OpenApiTypes.STR),
-        ],
+        parameters=[OpenApiParameter("subscription", OpenApiTypes.STR), *SPANS],
         responses=answers(SeriesOut),
     )
     def get(self, request: Request, topic: str) -> Response:
         require(self.actor, VIEW, topic)
         told_from = told_whole_from(self.actor, topic, known_topic(topic))
-        resolution = resolution_named(request.GET.get("resolution", ""), Resolution.HOUR)
         subscription = request.GET.get("subscription", "")
-        span = read_range(request._request, zoned=True)
-        steps = steps_of(span.start_ms // 1000, span.end_ms // 1000, resolution)
+        resolution, steps = asked_spans(request, lambda *_: Resolution.HOUR)
         rolled_ms = rolled_up_ms(topic)
         out = SeriesOut(
             topic=topic,

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import msgspec
-from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from engine.core.clock import SystemClock, to_rfc3339
-from engine.core.resolution import Resolution
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import SOMEWHERE, require
 from hbus_console.api.answers import answers, fields_of, plain
+from hbus_console.api.series import SPANS, asked_spans
 from hbus_console.api.views import ApiView
 from hbus_console.quotas.tenant_series import tenant_named, tenant_points, tenant_reach, tenant_resolution
-from hbus_console.ui.spans import resolution_named, steps_of
-from hbus_console.ui.timerange import read_range
 
 _clock = SystemClock()
 
@@ -48,22 +45,15 @@ class SeriesOfTenant(ApiView):
         description="Of all limits in your scopes together, and of 2,000 spans at most. The resolution is the finest "
         "that is kept of the time, unless said.",
         tags=["quotas"],
-        parameters=[
-            OpenApiParameter("resolution", OpenApiTypes.STR, enum=[each.value for each in Resolution]),
-            OpenApiParameter("range", OpenApiTypes.STR),
-            OpenApiParameter("from", OpenApiTypes.STR),
-            OpenApiParameter("to", OpenApiTypes.STR),
-        ],
+        parameters=SPANS,
         responses=answers(TenantSeriesOut),
     )
     def get(self, request: Request, tenant: str) -> Response:
         require(self.actor, VIEW, SOMEWHERE)
         name, known = tenant_named(tenant), tenant_reach(_clock.now_ms())
-        span = read_range(request._request, _clock, zoned=True)
-        start_s, end_s = span.start_ms // 1000, span.end_ms // 1000
-        chosen = tenant_resolution(start_s, end_s, known)
-        resolution = resolution_named(request.GET.get("resolution", ""), chosen)
-        steps = steps_of(start_s, end_s, resolution)
+        resolution, steps = asked_spans(
+            request, lambda start_s, end_s: tenant_resolution(start_s, end_s, known), _clock
+        )
         out = TenantSeriesOut(
             tenant=name,
             resolution=resolution.value,
