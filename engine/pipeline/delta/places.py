@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from pathlib import Path, PurePosixPath
 
-from engine.pipeline.lake.files import DATA, FILE_SUFFIX, folder_of
+from engine.core.numbers import whole
+from engine.pipeline.lake.files import DATA, FILE_SUFFIX, folder_of, write_whole
 from engine.pipeline.lake.lake import Lake
 from engine.pipeline.lake.state import Kind
 
 DELTA = "delta"
 _LOG = "_delta_log"
+_MARK = ".upto"
 
 
 def table_folder(root: Path, topic: str, kind: Kind) -> Path:
@@ -24,6 +26,22 @@ def table_folder(root: Path, topic: str, kind: Kind) -> Path:
 def name_in_table(path: str) -> str:
     """How the file at ``path`` below the lake's folder is called in its table."""
     return "/".join(PurePosixPath(path).parts[-2:])
+
+
+def read_mark(root: Path) -> tuple[int, str] | None:
+    """As of which commit all tables are, and its digest; ``None``: nobody knows."""
+    try:
+        version, _, digest = (root / DELTA / _MARK).read_text(encoding="utf-8").partition(" ")
+    except (FileNotFoundError, UnicodeDecodeError):
+        return None
+    number = whole(version)
+    return None if number is None else (number, digest)
+
+
+def write_mark(root: Path, version: int, digest: str) -> None:
+    """That they are. Raises ``OSError``."""
+    (root / DELTA).mkdir(mode=0o700, exist_ok=True)
+    write_whole(root / DELTA / _MARK, f"{version} {digest}".encode())
 
 
 def sweep_tables(lake: Lake) -> int:

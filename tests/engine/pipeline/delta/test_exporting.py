@@ -237,6 +237,61 @@ def test_processes_that_export_at_once_make_one_table(filled: Filled) -> None:
     assert len(log_of(filled)) == 1
 
 
+def test_only_what_changed_is_opened_and_a_table_that_was_removed_is_made_anew(
+    filled: Filled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for topic in ("t", "u", "v"):
+        filled.add(["a"], topic)
+    assert len(export_tables(filled.lake)) == 3
+    opened_of: list[str] = []
+    begin = Table.__init__
+
+    def counted(self: Table, root: Path, topic: str, kind: Kind, *, lake_id: str) -> None:
+        opened_of.append(topic)
+        begin(self, root, topic, kind, lake_id=lake_id)
+
+    monkeypatch.setattr(Table, "__init__", counted)
+    assert export_tables(filled.lake) == []
+    assert opened_of == []
+    filled.add(["b"], "u")
+    assert [made.topic for made in export_tables(filled.lake)] == ["u"]
+    assert set(opened_of) == {"u"}
+    rmtree(table_folder(filled.root, "v", Kind.MESSAGES))
+    assert [made.topic for made in export_tables(filled.lake)] == ["v"]
+    assert ids(filled, "v") == ["m2"]
+
+
+def test_a_run_that_was_ended_on_its_way_is_made_good_by_the_next(filled: Filled) -> None:
+    for topic in ("t", "u"):
+        filled.add(["a"], topic)
+    looked = iter((None, KeyboardInterrupt()))
+
+    def go_on() -> None:
+        if (stop := next(looked)) is not None:
+            raise stop
+
+    with pytest.raises(KeyboardInterrupt):
+        export_tables(filled.lake, go_on=go_on)
+    assert [made.topic for made in export_tables(filled.lake)] == ["u"]
+
+
+def test_a_copy_that_went_on_otherwise_is_looked_at_whole(filled: Filled, tmp_path: Path) -> None:
+    filled.add(["a"], "t")
+    copytree(filled.root, tmp_path / "copy")
+    filled.add(["b"], "t")
+    filled.add(["c"], "u")
+    export_tables(filled.lake)
+    for part in ("log", "data"):
+        rmtree(filled.root / part)
+        copytree(tmp_path / "copy" / part, filled.root / part)
+    other = Filled(filled.root, filled.clock, count=7)
+    # As many commits as before, and one more: what the tables were of is not among them.
+    for topic in ("u", "u", "w"):
+        other.add(["z"], topic)
+    export_tables(other.lake)
+    assert {topic: ids(other, topic) for topic in ("t", "u", "w")} == {"t": ["m0"], "u": ["m7", "m8"], "w": ["m9"]}
+
+
 def test_a_link_that_a_killed_exporter_left_is_taken_as_it_is(filled: Filled) -> None:
     (file,) = filled.add(["a"])
     folder = table_folder(filled.root, "t", Kind.MESSAGES)
