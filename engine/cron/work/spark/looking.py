@@ -55,7 +55,7 @@ class SparkLook:
     def __init__(self) -> None:
         """Raises ``ImportError`` where Spark is not installed."""
         # Only where Spark is installed.
-        from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+        from py4j.protocol import Py4JJavaError
         from pyspark import SparkContext
         from pyspark.sql import SparkSession
 
