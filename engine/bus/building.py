@@ -338,6 +338,12 @@ def _check_schema(policy: TopicPolicy, data: msgspec.Raw, binary: bytes | None) 
             remedy="Send JSON, or publish to a topic without a schema.",
             field="payload",
         )
+    if not data:
+        raise PublishRefused(
+            f"Topic {policy.name!r} has a JSON Schema, and the message has no payload.",
+            remedy="Send one, if only null; or publish to a topic without a schema.",
+            field="payload",
+        )
     # Judged as it will be read: after encoding, not as the producer's objects.
     problem = policy.schema.problem(msgspec.json.decode(bytes(data)))
     if problem is not None:

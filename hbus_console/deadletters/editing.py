@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,8 +17,7 @@ from hbus_console.deadletters.models import DeadLetter
 from hbus_console.messages.feature import PAYLOAD_REVEAL
 from hbus_console.schemas.checking import Place, check_of
 from hbus_console.schemas.models import SchemaVersion
-from hbus_console.topics.field_paths import FieldPath
-from hbus_console.topics.masking import mask, masked
+from hbus_console.topics.masking import mask, masked, outermost, stand_in_places
 from hbus_console.topics.models import Topic
 from hbus_console.topics.payloads import MaskingRules, shown, unreadable
 from hbus_console.ui.control_characters import json_to_send
@@ -85,21 +84,21 @@ def merged(actor: Actor, letter: DeadLetter, original: Message, written: Any) ->
     json_data(written)
     payload, rules = written, _rules(letter)
     stored, stand_in = original.json(), masked(rules.classification)
-    fields = _outermost(rules.masked_fields)
+    fields = outermost(rules.masked_fields)
     changed = False
     for names in fields:
         payload, differs = _restore(payload, stored, names, stand_in)
         changed = changed or differs
     if changed:
         require(actor, PAYLOAD_REVEAL, letter.topic)
-        left = [".".join(names) for names in fields if any(_places(payload, names, stand_in))]
+        left = [".".join(names) for names in fields if any(stand_in_places(payload, names, stand_in))]
         if left:
             raise BadInput(
                 f"{left[0]} still says {stand_in!r} where nobody can tell which value it stands for.",
                 remedy="Write the values out, or leave the list around them as it was.",
                 field="payload",
             )
-    stand_ins = tuple(place for names in fields for place in _places(written, names, stand_in))
+    stand_ins = tuple(place for names in fields for place in stand_in_places(written, names, stand_in))
     return Edited(written, payload, stand_ins)
 
 
@@ -138,15 +137,6 @@ def _rules(letter: DeadLetter) -> MaskingRules:
     return MaskingRules.at(Topic.objects.filter(name=letter.topic).first(), letter.died_at)
 
 
-def _outermost(masked_fields: Sequence[str]) -> list[tuple[str, ...]]:
-    """The fields by their names, without those inside of another: one stand-in stands for them too."""
-    found: list[tuple[str, ...]] = []
-    for names in sorted((FieldPath.parse(field).names for field in masked_fields), key=len):
-        if not any(names[: len(outer)] == outer for outer in found):
-            found.append(names)
-    return found
-
-
 def _restore(given: Any, stored: Any, steps: Sequence[str], stand_in: str) -> tuple[Any, bool]:
     """``given`` with the stored values for their stand-ins, and whether anything masked is not as it was."""
     if not steps:
@@ -163,15 +153,3 @@ def _restore(given: Any, stored: Any, steps: Sequence[str], stand_in: str) -> tu
         return given, False
     value, differs = _restore(given[name], stored[name], steps[1:], stand_in)
     return {**given, name: value}, differs
-
-
-def _places(given: Any, steps: Sequence[str], stand_in: str, at: Place = ()) -> Iterator[Place]:
-    """Where stand-ins stand at that path, in every item of a list."""
-    if isinstance(given, list) and steps:
-        for number, item in enumerate(given):
-            yield from _places(item, steps, stand_in, (*at, number))
-    elif not steps:
-        if given == stand_in:
-            yield at
-    elif isinstance(given, dict) and steps[0] in given:
-        yield from _places(given[steps[0]], steps[1:], stand_in, (*at, steps[0]))

@@ -11,6 +11,7 @@ from engine.pipeline.audit.tasks import ExecuteSides, in_threads
 from engine.pipeline.lake.state import Kind, LakeState
 from hbus_console.messages.models import LedgerEvent, LedgerMessage
 from hbus_console.pipelines.draining import drained_ms
+from hbus_console.pipelines.payload_rules import SchemasOfTopic
 from hbus_console.pipelines.standing import Standings
 from hbus_console.pipelines.the_lake import lake
 from hbus_console.topics.models import Topic
@@ -46,10 +47,11 @@ def run_audit(
 
 def _known(topic: Topic, state: LakeState, standings: Standings, now_ms: int) -> TopicKnown:
     subscriptions = {row.group: round(row.created_at.timestamp() * 1000) for row in topic.subscriptions.all()}
+    payloads = SchemasOfTopic(topic)
     if not _has_caught_up(topic, state, standings):
-        return TopicKnown(subscriptions)
+        return TopicKnown(subscriptions, payloads=payloads)
     drained = {group: drained_ms(topic.name, group, now_ms) for group in subscriptions}
-    return TopicKnown(subscriptions, complete_ms=now_ms, drained=drained)
+    return TopicKnown(subscriptions, complete_ms=now_ms, drained=drained, payloads=payloads)
 
 
 def _has_caught_up(topic: Topic, state: LakeState, standings: Standings) -> bool:

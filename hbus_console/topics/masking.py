@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from engine.core.errors import BadInput
@@ -84,3 +84,26 @@ def hides(masked_fields: Iterable[str], path: str) -> bool:
     """Whether hiding ``masked_fields`` hides the whole value at ``path``: itself is named, or what holds it."""
     asked = FieldPath.parse(path)
     return any(asked.lies_in(FieldPath.parse(field)) for field in masked_fields)
+
+
+def outermost(masked_fields: Sequence[str]) -> list[tuple[str, ...]]:
+    """The fields by their names, without those inside of another: one stand-in stands for them too."""
+    found: list[tuple[str, ...]] = []
+    for names in sorted((FieldPath.parse(field).names for field in masked_fields), key=len):
+        if not any(names[: len(outer)] == outer for outer in found):
+            found.append(names)
+    return found
+
+
+def stand_in_places(
+    given: Any, steps: Sequence[str], stand_in: str, at: tuple[str | int, ...] = ()
+) -> Iterator[tuple[str | int, ...]]:
+    """Where stand-ins stand at that path, in every item of a list."""
+    if isinstance(given, list) and steps:
+        for number, item in enumerate(given):
+            yield from stand_in_places(item, steps, stand_in, (*at, number))
+    elif not steps:
+        if given == stand_in:
+            yield at
+    elif isinstance(given, dict) and steps[0] in given:
+        yield from stand_in_places(given[steps[0]], steps[1:], stand_in, (*at, steps[0]))

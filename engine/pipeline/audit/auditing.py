@@ -12,6 +12,7 @@ from typing import TypeVar
 from engine.core.errors import BadInput, NotThere
 from engine.pipeline.audit.closing import closed_ms, is_told
 from engine.pipeline.audit.copying import CopiesInLake, copied_of, copies_in
+from engine.pipeline.audit.fitting import Fitting, PayloadRules
 from engine.pipeline.audit.gathering import gather
 from engine.pipeline.audit.history import TopicHistory, history_of
 from engine.pipeline.audit.judging import TopicFound, judge
@@ -46,6 +47,8 @@ class TopicKnown:
     #: Subscriptions that are done, as the store says, with all that was stored before the moment of each, so long ago
     #: that whoever lives has told of it. Epoch milliseconds.
     drained: Mapping[str, int] = field(default_factory=dict)
+    #: What its payloads are held to; ``None``: nothing.
+    payloads: PayloadRules | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +124,9 @@ class Auditor:
         history: TopicHistory,
         copies: CopiesInLake,
     ) -> TopicAudit:
+        unfit = {}
+        if known.payloads is not None:
+            unfit = Fitting(self.lake.root, known.payloads, self.go_on).look([it.file for it in sides[Kind.MESSAGES]])
         topic = gather(sides[Kind.MESSAGES], sides[Kind.PUBLISHED], sides[Kind.DELIVERIES], known.subscriptions)
         parts = parts_of(topic)
         ordered = self._side_by_side([partial(look_through, topic, part, len(parts)) for part in parts])
@@ -148,6 +154,8 @@ class Auditor:
                 known.drained if scope.at_rest else {},
                 self.samples,
                 copied_of(topic, scope, copies),
+                known.payloads,
+                unfit,
             ),
             told=is_told(state, name),
         )

@@ -55,6 +55,7 @@ CHECKS = (
         "every message was handled at the first attempt",
     ),
     Check("form", "Form", (FindingKind.MALFORMED,), "every message is an envelope that can be read"),
+    Check("schemas", "Schemas", (FindingKind.UNFIT,), "no payload is known to break a schema"),
     Check("producers", "Producers", (FindingKind.FOREIGN,), ""),
     Check("clocks", "Clocks", (FindingKind.SKEWED,), "no producer's clock was more than five minutes off"),
 )

@@ -22,6 +22,8 @@ class FindingKind(StrEnum):
     OUT_OF_ORDER = "out_of_order"
     OUT_OF_TIME = "out_of_time"
     MALFORMED = "malformed"
+    #: Its payload breaks the schema that its topic had.
+    UNFIT = "unfit"
     FOREIGN = "foreign"
     SKEWED = "skewed"
     NO_OUTCOME = "no_outcome"
@@ -128,6 +130,11 @@ FORMS: Mapping[FindingKind, FindingForm] = {
         Severity.WRONG,
         "{count} messages are no envelopes that can be read",
         "1 message is no envelope that can be read",
+    ),
+    FindingKind.UNFIT: FindingForm(
+        Severity.WRONG,
+        "{count} payloads break the schema that was theirs",
+        "1 payload breaks the schema that was its",
     ),
     FindingKind.FOREIGN: FindingForm(
         Severity.WRONG,

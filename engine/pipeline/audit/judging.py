@@ -15,6 +15,7 @@ from engine.core.verdicts import AuditVerdict, Severity, verdict_of
 from engine.pipeline.audit.amounts import amount_of, share_of, summed, total_of
 from engine.pipeline.audit.copying import Copied
 from engine.pipeline.audit.findings import FORMS, Finding, FindingKind, Sample
+from engine.pipeline.audit.fitting import PayloadRules, unfit_places, unfit_samples
 from engine.pipeline.audit.gathering import Gathered, Topic
 from engine.pipeline.audit.histogram import Durations
 from engine.pipeline.audit.history import LostSpan, TopicHistory, in_a_span
@@ -61,6 +62,9 @@ class TopicFound:
     drained: Mapping[str, int]
     samples: int
     copied: Copied
+    payloads: PayloadRules | None
+    #: See :meth:`~engine.pipeline.audit.fitting.Fitting.look`.
+    unfit: Mapping[str, Mapping[str, NDArray[np.generic]]]
 
 
 def judge(found: TopicFound, *, told: bool) -> TopicAudit:
@@ -174,6 +178,7 @@ class _Findings:
         self._again(FindingKind.DUPLICATE, copies.take(~conflicting), owners[~conflicting])
         self._again(FindingKind.CONFLICTING, copies.take(conflicting), owners[conflicting])
         self._malformed(self._odd()[0])
+        self._unfit(unfit_places(files, self.found.unfit, self.scope))
         self._tell(FindingKind.FOREIGN, joined([part.foreign for part in parts]), files, OF_MESSAGES)
         self._tell(FindingKind.SKEWED, joined([part.skewed for part in parts]), files, OF_MESSAGES)
         if self._is_from_the_beginning():
@@ -397,6 +402,13 @@ class _Findings:
             return
         kind, first = FindingKind.MALFORMED, places.first(self.found.samples)
         samples = malformed_samples(self.found.root, self.topic.messages, first)
+        self.all.append(Finding(kind, FORMS[kind].severity, len(places), _says(kind, len(places)), samples=samples))
+
+    def _unfit(self, places: Places) -> None:
+        if self.found.payloads is None or not len(places):
+            return
+        kind, first = FindingKind.UNFIT, places.first(self.found.samples)
+        samples = unfit_samples(self.found.root, self.topic.messages, first, self.found.payloads)
         self.all.append(Finding(kind, FORMS[kind].severity, len(places), _says(kind, len(places)), samples=samples))
 
     def _gaps(self, gaps: Gaps, which: Bools, why: str) -> None:

@@ -24,7 +24,8 @@ from engine.pipeline.lake.state import LakeFile
 SIDES = "sides"
 #: What a side holds and how; another number makes all of them worthless.
 FORM = 2
-_SUFFIX = ".side"
+#: What an audit compares; and which payloads do not fit their schemas, see :mod:`~engine.pipeline.audit.fitting`.
+COMPARED, FITTED = ".side", ".fit"
 _HEADER = b"hbus"
 
 Array = NDArray[Any]
@@ -53,11 +54,17 @@ class Side:
         return len(self.columns["id"])
 
 
-def path_of_side(root: Path, file: LakeFile) -> Path:
-    return root / SIDES / PurePosixPath(file.path).relative_to(DATA).with_suffix(_SUFFIX)
+def path_of_side(root: Path, file: LakeFile, which: str = COMPARED) -> Path:
+    return root / SIDES / PurePosixPath(file.path).relative_to(DATA).with_suffix(which)
 
 
-def write_side(root: Path, file: LakeFile, names: Mapping[str, Sequence[str]], columns: Mapping[str, Array]) -> None:
+def write_side(
+    root: Path,
+    file: LakeFile,
+    names: Mapping[str, Sequence[str]],
+    columns: Mapping[str, Array],
+    which: str = COMPARED,
+) -> None:
     """In place of what may be there. Raises ``OSError``."""
     header = SideHeader(FORM, file.sha256, {name: list(texts) for name, texts in names.items()})
     # A row of lists: columns may be of different lengths.
@@ -72,7 +79,7 @@ def write_side(root: Path, file: LakeFile, names: Mapping[str, Sequence[str]], c
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
     body = sink.getvalue()
-    path = path_of_side(root, file)
+    path = path_of_side(root, file, which)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def write(draft: Path) -> None:
@@ -84,10 +91,10 @@ def write_side(root: Path, file: LakeFile, names: Mapping[str, Sequence[str]], c
     make_whole(path, write, stays=False)
 
 
-def read_side(root: Path, file: LakeFile) -> Side | None:
+def read_side(root: Path, file: LakeFile, which: str = COMPARED) -> Side | None:
     """``None`` where there is none that can be used."""
     try:
-        with pa.memory_map(str(path_of_side(root, file))) as mapped:
+        with pa.memory_map(str(path_of_side(root, file, which))) as mapped:
             content = mapped.read_buffer()
         body = content.slice(0, max(0, len(content) - 8))
         if len(body) % 8 or bytes(content.slice(len(body))) != _sum(body).tobytes():
@@ -116,7 +123,7 @@ def sweep_sides(lake: Lake) -> int:
             # It may be somebody's who is just writing it.
             stays = _changed_s(path) > long_ago_s
         else:
-            stays = path.suffix != _SUFFIX or _file_of(lake.root, path).exists()
+            stays = path.suffix not in (COMPARED, FITTED) or _file_of(lake.root, path).exists()
         if not stays:
             path.unlink(missing_ok=True)
             removed += 1

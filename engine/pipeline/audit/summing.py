@@ -45,11 +45,11 @@ def summed(root: Path, file: LakeFile, history: LogHistory) -> Summed:
 
 def _messages(table: pa.Table, history: LogHistory) -> Summed:
     """A message that no id names, for it was no envelope, has a row among those that begin with ``odd_``."""
-    stored = _ms(table["stored_at"])
+    stored = ms_of(table["stored_at"])
     size = _ints(table["size"])
     odd = _is_null(table["id"])
     rows = np.flatnonzero(~odd)
-    at, flags = _event_times(table, stored)
+    at, flags = event_times(table, stored)
     source, sources = _named(table["source"])
     # The ledger keeps no more of it.
     sources = [text[:LEDGER_SOURCE] for text in sources]
@@ -88,7 +88,7 @@ def _published(table: pa.Table, history: LogHistory) -> Summed:
     columns: dict[str, Array] = {
         "id": ids,
         "source": source,
-        "at": _ms(table["published_at"]),
+        "at": ms_of(table["published_at"]),
         "size": _ints(table["size"]),
         "row": np.arange(len(ids), dtype=np.int32),
     }
@@ -100,7 +100,7 @@ def _deliveries(table: pa.Table, history: LogHistory) -> Summed:
     names: dict[str, list[str]] = {}
     columns: dict[str, Array] = {
         "id": signed(hash_texts(table["message_id"])),
-        "at": _ms(table["at"]),
+        "at": ms_of(table["at"]),
         "attempt": _ints(table["attempt"]).astype(np.int32),
         "row": np.arange(len(table), dtype=np.int32),
     }
@@ -131,10 +131,11 @@ _OF: Mapping[Kind, tuple[tuple[str, ...], Callable[[pa.Table, LogHistory], Summe
 }
 
 
-def _event_times(table: pa.Table, stored: Ints) -> tuple[Ints, NDArray[np.uint8]]:
-    """When each happened, by its producer as far as that is believed; and its flags."""
+def event_times(table: pa.Table, stored: Ints) -> tuple[Ints, NDArray[np.uint8]]:
+    """When each happened, epoch milliseconds, by its producer as far as that is believed; and its flags. ``stored``:
+    when each was."""
     said = ~_is_null(table["time"])
-    time = np.where(said, _ms(table["time"]), stored)
+    time = np.where(said, ms_of(table["time"]), stored)
     is_copy, is_due = ~_is_null(table["hbusreplay"]), ~_is_null(table["hbusdue"])
     away = np.abs(time - stored) > SKEW_MS
     flags = is_copy * COPY | is_due * DUE | (away & ~is_copy & ~is_due) * SKEWED
@@ -170,7 +171,8 @@ def _named(column: pa.ChunkedArray) -> tuple[NDArray[np.int32], list[str]]:
     return pc.fill_null(coded.indices, NONE).to_numpy().astype(np.int32), coded.dictionary.to_pylist()
 
 
-def _ms(column: pa.ChunkedArray) -> Ints:
+def ms_of(column: pa.ChunkedArray) -> Ints:
+    """Epoch milliseconds; 0 for null."""
     micros: Ints = pc.fill_null(column.cast(pa.int64()), 0).to_numpy()
     return micros // 1000
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
@@ -173,3 +174,21 @@ def test_what_cannot_be_kept_is_refused_by_its_name(
     (refused,) = builder.prepare([BatchItem({"n": 1}, options)])
     assert isinstance(refused, PublishRefused)
     assert (refused.field, bool(refused.remedy)) == (field, True)
+
+
+class AnySchema:
+    """Takes every payload there is."""
+
+    uri = "urn:hbus:schema:booking.created:1"
+
+    def problem(self, payload: object) -> tuple[str, str] | None:
+        return None
+
+
+def test_a_message_without_a_payload_is_refused_where_a_schema_holds_and_those_beside_it_go() -> None:
+    builder = EnvelopeBuilder(dataclasses.replace(POLICY, schema=AnySchema()), source="/test", now_ms=NOW_MS)
+    first, refused, last = builder.prepare([BatchItem(None), BatchItem(msgspec.Raw(b"")), BatchItem({"n": 1})])
+    assert (decoded(first).json(), decoded(last).json()) == (None, {"n": 1})
+    assert isinstance(refused, PublishRefused)
+    assert refused.field == "payload"
+    assert "no payload" in refused.what

@@ -144,6 +144,12 @@ class Planter:
             self.told.stored.insert(self.told.stored.index(each), replace(each, id="", body=b'{"specversion":"1.0"}'))
         self.expected[FindingKind.MALFORMED, ""] += number
 
+    def of_another_form(self, number: int) -> None:
+        """Their payload is none that their topic has."""
+        ids = {each.id for each in self.pick(number)}
+        self.told.stored = [replace(each, data={"booking": 7}) if each.id in ids else each for each in self.told.stored]
+        self.expect(FindingKind.UNFIT, ids)
+
     def told_of_nobody(self, number: int, subscription: str) -> None:
         for each in self.pick(number):
             self.told.deliveries.append(

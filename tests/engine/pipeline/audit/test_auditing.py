@@ -32,6 +32,7 @@ FAULTS: dict[str, Callable[[Planter], None]] = {
     "off the clock": lambda planter: planter.off_the_clock(11),
     "of another source": lambda planter: planter.of_another_source(10, "/somebody/else"),
     "no envelope": lambda planter: planter.no_envelope(5),
+    "of another form": lambda planter: planter.of_another_form(17),
     "told of nobody": lambda planter: planter.told_of_nobody(4, "billing"),
 }
 

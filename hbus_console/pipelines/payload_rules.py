@@ -1,0 +1,101 @@
+"""What the payloads of a topic were held to when they were published, for an audit: schemas by their versions.
+
+What the topic masks is taken for kept: a count of those that break a rule in it would tell what is in it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from functools import cached_property
+
+from engine.core.strict_json import NotJson, read_json
+from engine.pipeline.audit.fitting import StoredPayload
+from hbus_console.schemas.checking import PayloadCheck, check_of
+from hbus_console.schemas.models import SchemaVersion
+from hbus_console.topics.catalog import OLD_RULES_MS
+from hbus_console.topics.field_paths import FieldPath
+from hbus_console.topics.masking import masked, outermost, stand_in_places
+from hbus_console.topics.models import Topic
+from hbus_console.topics.payloads import MaskingRules
+
+#: Of how it is judged here; another number has everything judged anew.
+_FORM = 1
+
+
+class _Version:
+    """One of a topic's schemas."""
+
+    def __init__(self, row: SchemaVersion) -> None:
+        self._row = row
+        self.number = row.version
+        self.since_ms = round(row.created_at.timestamp() * 1000)
+        written = json.dumps(row.body, sort_keys=True)
+        self.named = (row.version, self.since_ms, hashlib.sha256(written.encode()).hexdigest())
+
+    @cached_property
+    def check(self) -> PayloadCheck:
+        return check_of(self._row)
+
+
+class SchemasOfTopic:
+    """:class:`~engine.pipeline.audit.fitting.PayloadRules` of one topic, as it stands in the database."""
+
+    def __init__(self, topic: Topic) -> None:
+        self._masking = MaskingRules.of(topic)
+        self._fields = outermost(self._masking.masked_fields)
+        self._versions = [_Version(row) for row in topic.schemas.order_by("version")]
+        #: By what a message says in ``dataschema``.
+        self._by_uri = {f"urn:hbus:schema:{topic.name}:{each.number}": each for each in self._versions}
+
+    def digest(self, until_ms: int) -> str:
+        versions = [each.named for each in self._versions if each.since_ms <= until_ms + OLD_RULES_MS]
+        if not versions:
+            return ""
+        rules = self._masking
+        hidden = [sorted(rules.masked_fields), rules.classification, rules.opaque_hidden]
+        return hashlib.sha256(json.dumps([_FORM, versions, hidden]).encode()).hexdigest()
+
+    def fault(self, payload: StoredPayload) -> str:
+        says = ""
+        for version in self._held_to(payload):
+            says = self._fault(version, payload)
+            if not says:
+                return ""
+        return says
+
+    def _held_to(self, payload: StoredPayload) -> Sequence[_Version]:
+        """Any of these it may have been judged by: whoever publishes knows a version for a while longer, or not yet."""
+        named = self._by_uri.get(payload.dataschema)
+        if named is not None and named.since_ms <= payload.stored_ms + OLD_RULES_MS:
+            return [named]
+        early, late = payload.made_ms - OLD_RULES_MS, payload.made_ms + OLD_RULES_MS
+        if not self._versions or self._versions[0].since_ms > early:
+            # There was none, or not for everybody.
+            return []
+        until = [each.since_ms for each in self._versions[1:]] + [late + 1]
+        return [it for it, end_ms in zip(self._versions, until, strict=True) if it.since_ms <= late and end_ms > early]
+
+    def _fault(self, version: _Version, payload: StoredPayload) -> str:
+        as_said = f"as version {version.number} of the schema says"
+        if payload.is_binary:
+            return f"the payload is no JSON, {as_said}"
+        if payload.json is None:
+            return f"there is no payload, {as_said}"
+        text = payload.json.encode(errors="replace")
+        try:
+            value = read_json(text)
+        except NotJson:
+            return f"the payload is no JSON that can be read, {as_said}"
+        found = version.check.problem(value)
+        if found is not None and self._masking.hide_something:
+            if self._masking.hide_whole(value, text):
+                return ""
+            # What judges it takes plain texts alone.
+            stand_in = str(masked(self._masking.classification))
+            for field in self._masking.masked_fields:
+                value = FieldPath.parse(field).replaced(value, stand_in)
+            places = [place for names in self._fields for place in stand_in_places(value, names, stand_in)]
+            found = version.check.problem_beside(value, places)
+        return f"{found[1]}, {as_said}" if found is not None else ""
