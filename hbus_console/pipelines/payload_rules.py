@@ -45,7 +45,7 @@ class SchemasOfTopic:
     def __init__(self, topic: Topic) -> None:
         self._masking = MaskingRules.of(topic)
         self._fields = outermost(self._masking.masked_fields)
-        self._versions = [_Version(row) for row in topic.schemas.order_by("version")]
+        self._versions = [_Version(row) for row in sorted(topic.schemas.all(), key=lambda row: row.version)]
         #: By what a message says in ``dataschema``.
         self._by_uri = {f"urn:hbus:schema:{topic.name}:{each.number}": each for each in self._versions}
 
