@@ -39,7 +39,8 @@ def run_audit(
     now_ms = (clock or SystemClock()).now_ms()
     state = lake().state()
     wanted = list(names) or sorted({file.topic for file in state.files.values()})
-    standings, rows = Standings(state), Topic.objects.filter(name__in=wanted).prefetch_related("subscriptions", "schemas")
+    standings = Standings(state)
+    rows = Topic.objects.filter(name__in=wanted).prefetch_related("subscriptions", "schemas")
     known = {topic.name: _known(topic, state, standings, now_ms) for topic in rows}
     auditor = Auditor(lake(), execute or in_threads(), go_on=go_on)
     return auditor.run(wanted, from_ms, to_ms, window_ms=window_ms, known=known)
