@@ -1,6 +1,7 @@
 """What the payloads of a topic were held to when they were published, for an audit: schemas by their versions.
 
-What the topic masks is taken for kept: a count of those that break a rule in it would tell what is in it.
+What the topic masks is not looked at: how many break a rule in it would tell what is in it. So a payload is judged with
+stand-ins in its place, and any rule that depends on one is taken for kept.
 """
 
 from __future__ import annotations
@@ -44,6 +45,8 @@ class SchemasOfTopic:
 
     def __init__(self, topic: Topic) -> None:
         self._masking = MaskingRules.of(topic)
+        #: What was stored before lay in another topic of the name, which may have masked more.
+        self._created_ms = round(topic.created_at.timestamp() * 1000)
         self._fields = outermost(self._masking.masked_fields)
         self._versions = [_Version(row) for row in sorted(topic.schemas.all(), key=lambda row: row.version)]
         #: By what a message says in ``dataschema``.
@@ -51,11 +54,11 @@ class SchemasOfTopic:
 
     def digest(self, until_ms: int) -> str:
         versions = [each.named for each in self._versions if each.since_ms <= until_ms + OLD_RULES_MS]
-        if not versions:
+        if not versions or until_ms < self._created_ms:
             return ""
         rules = self._masking
         hidden = [sorted(rules.masked_fields), rules.classification, rules.opaque_hidden]
-        return hashlib.sha256(json.dumps([_FORM, versions, hidden]).encode()).hexdigest()
+        return hashlib.sha256(json.dumps([_FORM, self._created_ms, versions, hidden]).encode()).hexdigest()
 
     def fault(self, payload: StoredPayload) -> str:
         says = ""
@@ -67,6 +70,8 @@ class SchemasOfTopic:
 
     def _held_to(self, payload: StoredPayload) -> Sequence[_Version]:
         """Any of these it may have been judged by: whoever publishes knows a version for a while longer, or not yet."""
+        if payload.stored_ms < self._created_ms:
+            return []
         named = self._by_uri.get(payload.dataschema)
         if named is not None and named.since_ms <= payload.stored_ms + OLD_RULES_MS:
             return [named]
@@ -88,10 +93,11 @@ class SchemasOfTopic:
             value = read_json(text)
         except NotJson:
             return f"the payload is no JSON that can be read, {as_said}"
-        found = version.check.problem(value)
-        if found is not None and self._masking.hide_something:
-            if self._masking.hide_whole(value, text):
-                return ""
+        if not self._masking.hide_something:
+            found = version.check.problem(value)
+        elif self._masking.hide_whole(value, text):
+            return ""
+        else:
             # What judges it takes plain texts alone.
             stand_in = str(masked(self._masking.classification))
             for field in self._masking.masked_fields:

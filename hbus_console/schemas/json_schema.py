@@ -30,6 +30,16 @@ _DATA = frozenset({"const", "enum", "default", "examples"})
 _REFERENCES = ("$ref", "$dynamicRef")
 #: Keywords that weigh all that lies within a value: without a part of it nobody can say whether they are kept.
 _WEIGHING = frozenset({"const", "contains", "enum", "not", "unevaluatedItems", "unevaluatedProperties", "uniqueItems"})
+#: Keywords whose rules apply or not by what else lies within the same value.
+_CHOOSING = frozenset({"else", "then", "unevaluatedItems", "unevaluatedProperties"})
+#: Keywords after which a name or a place stands in the way to a rule; and those that lead further into the value.
+_NAMING = frozenset({"allOf", "anyOf", "dependentSchemas", "oneOf", "patternProperties", "prefixItems", "properties"})
+_DESCENDING = frozenset(
+    {
+        *("additionalProperties", "items", "patternProperties", "prefixItems", "properties"),
+        *("unevaluatedItems", "unevaluatedProperties"),
+    }
+)
 
 #: Where a value lies in a payload: names, and places in lists.
 Place = tuple[str | int, ...]
@@ -175,13 +185,25 @@ def _named(error: jsonschema_rs.ValidationError) -> list[Any]:
 def _tells(error: jsonschema_rs.ValidationError, unknown: Collection[Place]) -> bool:
     """Whether it would be a fault whatever stood at the places ``unknown``."""
     at = tuple(error.instance_path)
-    if any(place == at[: len(place)] for place in unknown):
+    if any(place == at[: len(place)] for place in unknown) or _is_chosen(error, at, unknown):
         return False
     if not any(at == place[: len(at)] for place in unknown):
         return True
     if branches := error.kind.as_dict().get("context"):
         return all(any(_tells(inner, unknown) for inner in branch) for branch in branches)
     return error.kind.name not in _WEIGHING
+
+
+def _is_chosen(error: jsonschema_rs.ValidationError, at: Place, unknown: Collection[Place]) -> bool:
+    """Whether its rule may apply by what stands at the places ``unknown``, wherever it is broken."""
+    depth, way = 0, iter(error.evaluation_path)
+    for step in way:
+        if step in _CHOOSING and any(place[:depth] == at[:depth] for place in unknown):
+            return True
+        depth += step in _DESCENDING
+        if step in _NAMING:
+            next(way, None)
+    return False
 
 
 def _field(error: jsonschema_rs.ValidationError) -> str:

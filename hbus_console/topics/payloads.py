@@ -16,6 +16,9 @@ from hbus_console.topics.masking import hides, is_masked, mask, masked
 if TYPE_CHECKING:
     from hbus_console.topics.models import Topic
 
+#: Why a body is none, to who may not be told where in it.
+NO_ENVELOPE = "It is no CloudEvents 1.0 envelope."
+
 
 @dataclass(frozen=True)
 class Payload:
@@ -112,7 +115,8 @@ def shown_body(body: bytes, rules: MaskingRules, revealed: Sequence[str] = (), *
         return Payload("json", masked(rules.classification), None, ("*",))
     hidden = [name for name in rules.masked_fields if name not in revealed]
     cleaned = mask(value, hidden, rules.classification)
-    left = tuple(name for name in hidden if mask(value, [name]) != value)
+    # By what is nothing's equal: a value may be the very text that stands in for it.
+    left = tuple(name for name in hidden if FieldPath.parse(name).replaced(value, object()) != value)
     return Payload("json", cleaned, None if left else size, left)
 
 
@@ -120,7 +124,7 @@ def unreadable(body: bytes, error: MalformedEnvelope, rules: MaskingRules) -> tu
     """What may be shown of ``body``, which is no envelope, and of why it is none. Where ``rules`` hide something it may
     be there all the same: its size would tell it apart, and so would the place where it cannot be read any further."""
     if rules.hide_something:
-        return Payload("bytes", masked(rules.classification), None, ("*",)), "It is no CloudEvents 1.0 envelope."
+        return Payload("bytes", masked(rules.classification), None, ("*",)), NO_ENVELOPE
     return Payload("bytes", f"{len(body):,} bytes", len(body), ("*",)), error.what
 
 

@@ -23,7 +23,7 @@ from hbus_console.access.scopes import namespace_q
 from hbus_console.database import in_batches
 from hbus_console.pipelines.audits.copies_seen import copies_seen
 from hbus_console.pipelines.audits.keeping import unpacked
-from hbus_console.pipelines.audits.reserve import reserved_report, reserved_summary, reserved_topics, tells_apart
+from hbus_console.pipelines.audits.reserve import reserved_report, reserved_summary, reserved_topics, tells_of_payloads
 from hbus_console.pipelines.audits.subjects import (
     SeenSubject,
     SubjectAnswer,
@@ -145,7 +145,7 @@ class SeenAudit(WithVerdict):
     @cached_property
     def reserved(self) -> frozenset[str]:
         """Topics of which not all is told that was found."""
-        rows = [row for row in self.rows if tells_apart(self._summaries[row.topic].found)]
+        rows = [row for row in self.rows if tells_of_payloads(self._summaries[row.topic].found)]
         return reserved_topics(self._who, rows) if rows else frozenset()
 
     @cached_property
