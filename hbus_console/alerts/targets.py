@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
 from engine.core.subject import Subject
 
@@ -55,7 +56,7 @@ class TargetKind:
     ``read`` gives all of them as they are now, in few queries however many there are.
     """
 
-    #: The kind of its subjects: ``subscription``.
+    #: The kind of its subjects: ``subscription``; where these are of several kinds, what they are called together.
     kind: str
     read: Callable[[], Iterable[Target]]
     #: What such a subject lies in, as sentences say it: ``topic``; empty: it is the entry of its namespace itself.
@@ -67,6 +68,8 @@ class TargetKind:
     names: str = r"[^\s\[\]?]+"
     #: Where the acts are that an advice may name; the page of the subject itself is always offered.
     ways: tuple[Way, ...] = ()
+    #: Kinds of targets whose subjects are among them, beside those that ``read`` gives.
+    beside: Callable[[], Iterable[TargetKind]] = tuple
 
     @property
     def words(self) -> str:
@@ -89,12 +92,21 @@ class Targets:
     def __init__(self, kinds: Iterable[TargetKind]) -> None:
         self._read: dict[TargetKind, Sequence[Target]] = {}
         self._failed: dict[TargetKind, Exception] = {}
-        for kind in dict.fromkeys(kinds):
-            try:
-                self._read[kind] = tuple(kind.read())
-            except Exception as error:  # noqa: BLE001
-                # Raised to who asks for them, see of().
-                self._failed[kind] = error
+        self._beside: dict[TargetKind, Sequence[TargetKind]] = {}
+        for kind in kinds:
+            self._look(kind)
+
+    def _look(self, kind: TargetKind) -> None:
+        if kind in self._read or kind in self._failed:
+            return
+        try:
+            self._read[kind] = tuple(kind.read())
+            self._beside[kind] = tuple(kind.beside())
+        except Exception as error:  # noqa: BLE001
+            # Raised to who asks for them, see of().
+            self._failed[kind] = error
+        for each in self._beside.get(kind, ()):
+            self._look(each)
 
     def __len__(self) -> int:
         return sum(len(targets) for targets in self._read.values())
@@ -103,7 +115,8 @@ class Targets:
         """Those of one kind. Raises what kept them from being read."""
         if kind in self._failed:
             raise self._failed[kind]
-        return self._read.get(kind, ())
+        own = self._read.get(kind, ())
+        return [*own, *chain.from_iterable(map(self.of, beside))] if (beside := self._beside.get(kind)) else own
 
     @cached_property
     def teams(self) -> Mapping[Subject, int]:

@@ -19,7 +19,7 @@ from engine.core.error_text import text_of
 from engine.core.errors import BadInput
 from engine.core.verdicts import FindingForm, Severity, verdict_of
 from engine.cron.slots.steps import RunState
-from engine.cron.subjects import job_subject, run_subject
+from engine.cron.subjects import JOB, job_subject, run_subject
 from hbus_console.database import in_batches
 from hbus_console.jobs.demanded import SlotComparison, SlotDemand, compare_slots, demands_by
 from hbus_console.jobs.judge import database_time
@@ -267,6 +267,7 @@ def _newest_of(demand: SlotDemand, most: int) -> SlotDemand:
 CHECK = AuditCheck(
     name="slots",
     title="Slots",
+    subject_kind=JOB,
     one="job",
     many="jobs",
     clean="each of {count} slots of {subjects} has one run, or a reason for none",

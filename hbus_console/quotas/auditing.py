@@ -10,7 +10,7 @@ from engine.core.verdicts import FindingForm, Severity, verdict_of
 from hbus_console.evidence import freshness
 from hbus_console.quotas.cut_offs import cut_offs
 from hbus_console.quotas.held_rules import BooksInForce, is_judged
-from hbus_console.quotas.models import policy_subject
+from hbus_console.quotas.models import POLICY, policy_subject
 from hbus_console.quotas.over_admission import SLACK_S, TELLING_S, Over, OverAdmission, PolicyWindows
 from hbus_console.quotas.services.rules import policy_of
 from hbus_console.quotas.sight import whole_of
@@ -108,6 +108,7 @@ def _sample(name: str, over: Over) -> JudgedSample:
 CHECK = AuditCheck(
     name="quotas",
     title="Quotas",
+    subject_kind=POLICY,
     one="policy",
     many="policies",
     clean="in each of {count} windows of {subjects} no more was admitted than the limit and the burst allow",

@@ -10,11 +10,13 @@ from hbus_console.teams.models import Team
 
 #: Characters of a policy's name, a pattern, a tenant and a plan.
 NAME_MOST, PATTERN_MOST, TENANT_MOST, PLAN_MOST = 100, 200, 200, 100
+#: The kind of the subjects that policies are.
+POLICY = "policy"
 
 
 def policy_subject(name: str) -> Subject:
     """A policy may cover everybody: it lies in nobody's namespace."""
-    return Subject("policy", "", name)
+    return Subject(POLICY, "", name)
 
 
 def tenant_subject(tenant: str) -> Subject:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from engine.core.clock import SystemClock
 from engine.core.subject import Subject
 from hbus_console.alerts.targets import Target, TargetKind, Way
-from hbus_console.quotas.models import QuotaNodeReport, QuotaPolicy, policy_subject
+from hbus_console.quotas.models import POLICY, QuotaNodeReport, QuotaPolicy, policy_subject
 from hbus_console.quotas.reports import GONE_AFTER_MS
 from hbus_console.registry.pages import page
 from hbus_console.subjects import readable
@@ -31,7 +31,7 @@ def _nodes() -> Iterable[Target]:
 
 _CLUSTER = Way(("cluster", "store"), "Open the cluster", lambda _: page("cluster:overview"))
 POLICIES = TargetKind(
-    "policy",
+    POLICY,
     _policies,
     example="partners",
     example_pattern="partner-*",

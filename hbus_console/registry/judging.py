@@ -44,7 +44,7 @@ class JudgedSubject(msgspec.Struct, frozen=True, gc=False):
 
     subject: Subject
     #: Who sees the whole of this sees it: a namespace (``hotels.close``), all in one (``hotels.*``), or
-    #: :data:`EVERYTHING`.
+    #: :data:`EVERYTHING`. Alerts are seen by the namespace of the subject, so that is this one, or empty.
     scope: str
     verdict: AuditVerdict
     #: What was judged of the span: from the first moment to below the second, epoch milliseconds.
@@ -54,6 +54,11 @@ class JudgedSubject(msgspec.Struct, frozen=True, gc=False):
     judged: int
     #: Those that are wrong first.
     findings: Sequence[JudgedFinding] = ()
+
+    def __post_init__(self) -> None:
+        """Raises ``ValueError`` where an alert about it would be seen by who may not see what it says."""
+        if self.subject.namespace not in ("", self.scope):
+            raise ValueError(f"{self.subject} lies in another namespace than its scope {self.scope}")
 
 
 @dataclass(frozen=True)
@@ -75,6 +80,8 @@ class AuditCheck:
 
     name: str
     title: str
+    #: The kind of its subjects, as they name it; an alert rule can watch all of that kind.
+    subject_kind: str
     #: What one of its subjects is called, and several: ``job``, ``jobs``.
     one: str
     many: str

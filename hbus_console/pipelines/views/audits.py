@@ -18,7 +18,6 @@ from engine.pipeline.audit.findings import FindingKind
 from hbus_console import checks, cursors
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import SOMEWHERE, Actor, allows
-from hbus_console.access.scopes import namespace_q
 from hbus_console.access.web import actor, console_view
 from hbus_console.jobs.models import Job, JobRun
 from hbus_console.messages.feature import PAYLOAD_READ
@@ -31,7 +30,7 @@ from hbus_console.pipelines.audits.reading import SeenAudit
 from hbus_console.pipelines.audits.signing import key_id, public_key
 from hbus_console.pipelines.feature import AUDIT_JOB, AUDIT_RUN
 from hbus_console.pipelines.models import BusAudit
-from hbus_console.pipelines.wrong_audits import wrong_topics
+from hbus_console.pipelines.wrong_audits import WrongNow
 from hbus_console.topics.models import Topic
 from hbus_console.ui.curl import CurlRequest
 from hbus_console.ui.pages import back_to, refuse_act, tell_done
@@ -64,7 +63,7 @@ def audits(request: HttpRequest) -> HttpResponse:
     context = {
         "nav": "audits",
         "rows": reading.lines(who, rows[:PAGE]),
-        "wrong": wrong_topics(_clock.now_ms()).filter(namespace_q(who, "topic")),
+        "wrong": WrongNow(who, _clock.now_ms()),
         "next_cursor": cursors.written(rows[PAGE - 1].pk) if len(rows) > PAGE else "",
         "job": Job.objects.filter(name=AUDIT_JOB).first() if allows(who, VIEW, AUDIT_JOB) else None,
         "under_way": JobRun.objects.filter(job=AUDIT_JOB, ended_us=None).count(),

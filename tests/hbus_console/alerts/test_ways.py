@@ -50,7 +50,8 @@ OFFERED = {
 def fired(made: Rule) -> Alert:
     targets = kinds()[made.kind].targets
     alert = raised(made, group="billing" if targets.within else "")
-    alert.subject_kind = targets.kind
+    # Of several kinds topics come first.
+    alert.subject_kind = "topic" if targets.kind == "audited-subject" else targets.kind
     if targets.kind in ("policy", "quota-node"):
         # These lie in no namespace.
         alert.namespace, alert.subject_name = "", alert.namespace

@@ -346,7 +346,7 @@ def test_a_rule_fires_on_what_is_wrong_until_a_newer_audit_holds(
     audited: BusAudit, archived: Actor, tmp_path: Path
 ) -> None:
     (kind,) = alerts.KINDS
-    targets = {each.subject.namespace: each for each in alerts.ARCHIVED.read()}
+    targets = {each.subject.namespace: each for each in alerts.AUDITED.read()}
 
     def wrong(topic: str = TOPIC, later_ms: int = 0) -> float | None:
         return kind.measure(Case(Round(round(time.time() * 1000) + later_ms, 0), targets[topic], 0, False))
