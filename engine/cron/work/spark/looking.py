@@ -6,9 +6,12 @@ Each question to the JVM costs about a tenth of a millisecond: of what has ended
 from __future__ import annotations
 
 import functools
+import re
+import sys
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from engine.cron.work.spark.bounds import MOST_QUERIES, MOST_STAGES, NAME_SENT
@@ -17,6 +20,8 @@ _STATES = {"PENDING": "waits", "ACTIVE": "running", "COMPLETE": "done", "FAILED"
 _ENDED = ("done", "failed")
 #: Where Spark itself calls, on behalf of a query, and not the application.
 _NOWHERE = (" at CompletableFuture.java:", " at NativeMethodAccessorImpl.java:")
+#: Where in which file it was called, at the end of Spark's own words.
+_PLACE = re.compile(r"(?<= at )(/[^\n]*\.py)(?=:\d+\Z)")
 _OF_BATCH = "\nrunId = "
 #: Between two looks so many streaming queries may begin; of more the newest are told of.
 _MOST_BEGUN = 1_000
@@ -60,6 +65,8 @@ class SparkLook:
         from pyspark.sql import SparkSession
 
         self._of, self._sessions, self._refused = SparkContext, SparkSession, Py4JJavaError
+        #: The folder of the application.
+        self._home = Path(sys.argv[0]).absolute().parent
         self._context: Any = None
         #: That which stops, or has: what it is asked then it answers wrongly.
         self._left: Any = None
@@ -193,7 +200,7 @@ class SparkLook:
             name = self._call_of(number) or name
             for place in _NOWHERE:
                 name = name.partition(place)[0]
-        return name[:NAME_SENT]
+        return with_place(name, self._home)[:NAME_SENT]
 
     def _call_of(self, stage: int) -> str:
         """What was asked of the query that has it, such as ``count``; empty where none of the newest has."""
@@ -286,6 +293,17 @@ class SparkLook:
             return ask()
         except self._refused:
             return None
+
+
+def with_place(name: str, home: Path) -> str:
+    """``collect at stays/rates.py:12``: what Spark calls a stage, its file as seen from the application's folder
+    ``home``, and of one elsewhere the name alone. How the folders of this machine are called is nobody's business."""
+
+    def seen(found: re.Match[str]) -> str:
+        path = Path(found[1])
+        return str(path.relative_to(home)) if path.is_relative_to(home) else path.name
+
+    return _PLACE.sub(seen, name)
 
 
 def _newest(found: Any) -> Iterator[Any]:

@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 
 from engine.cron.work.spark.installed import InstalledSpark
+from engine.cron.work.spark.looking import with_place
 from engine.cron.work.spark.progress import SparkJobs, SparkProgress, SparkTasks
 from engine.cron.work.spark.submit import Submission, run_application
 from tests.engine.cron.work.conftest import Given
-
-pytestmark = pytest.mark.long
 
 #: It makes two contexts and stops both itself; names its work by a description, by a group and by nothing; needs a
 #: stage twice; has a streaming query of three batches, which ends by itself; and fails in a worker.
@@ -60,6 +59,23 @@ print("counted", SparkSession.builder.getOrCreate().sparkContext.parallelize(ran
 """
 
 
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("collect at /srv/jobs/nightly/rates.py:12", "collect at rates.py:12"),
+        ("collect at /srv/jobs/nightly/stays/rates.py:12", "collect at stays/rates.py:12"),
+        ("collect at /home/ada/lib one/other.py:7", "collect at other.py:7"),
+        # What the application calls it itself is left as it is.
+        ("rates at /srv/jobs/nightly/rates.py", "rates at /srv/jobs/nightly/rates.py"),
+        ("stays by hotel", "stays by hotel"),
+        ("arrivals, batch = 3", "arrivals, batch = 3"),
+    ],
+)
+def test_a_stage_tells_its_file_and_none_of_the_folders_of_the_machine(name: str, shown: str) -> None:
+    assert with_place(name, Path("/srv/jobs/nightly")) == shown
+
+
+@pytest.mark.long
 def test_stages_tasks_and_queries_of_an_application_come_out_as_they_were(
     given: Given, spark: InstalledSpark, tmp_path: Path
 ) -> None:
@@ -75,7 +91,8 @@ def test_stages_tasks_and_queries_of_an_application_come_out_as_they_were(
     last = told[-1]
     assert last.jobs == SparkJobs(done=10, failed=1)
     assert last.tasks == SparkTasks(done=25, failed=1, total=26)
-    at = f" at {application}:"
+    # Of its place the name alone: it lies in the folder of the application.
+    at = f" at {application.name}:"
     assert [(each.name.partition(at)[0], each.state, each.done, each.total) for each in last.stages] == [
         ("stays by hotel", "done", 5, 5),
         ("stays by hotel", "done", 3, 3),
@@ -97,6 +114,7 @@ def test_stages_tasks_and_queries_of_an_application_come_out_as_they_were(
     assert "hbus:" not in log
 
 
+@pytest.mark.long
 def test_where_it_cannot_be_told_that_is_said_once_and_the_application_runs(
     given: Given, spark: InstalledSpark, tmp_path: Path
 ) -> None:
