@@ -44,7 +44,8 @@ FEATURE = Feature(
         "hbus_console.pipelines.spool_filling:spool_filling",
     ),
     live=("hbus_console.pipelines.live:cells",),
-    alerts=("hbus_console.pipelines.alerts:KINDS",),
+    alerts=("hbus_console.pipelines.alerts:KINDS", "hbus_console.pipelines.spool_alerts:KINDS"),
+    concerns=("hbus_console.pipelines.concerns:concerns",),
     prepare=("hbus_console.pipelines.standing_jobs:prepare",),
     audit_words={
         "archive.start": "had the archive keep",

@@ -72,7 +72,7 @@ def test_what_was_stored_is_about_the_same_things_as_before(before: StateApps) -
     # Who deleted the first rules does not get them again; a kind that is younger than these brings its own.
     assert {it.kind for it in Rule.objects.all()} == {
         "oldest", "no_consumer", "job_failures", "job_silent", "job_late", "quota_degraded", "quota_refused_share",
-        "due_refused", "audit_wrong",
+        "due_refused", "audit_wrong", "spool_waits", "spool_disk",
     }  # fmt: skip
 
 

@@ -234,7 +234,7 @@ def test_the_first_start_brings_rules_once_and_leaves_a_trace(told: Told) -> Non
     assert {it.kind for it in Rule.objects.all()} == {
         "lag", "oldest", "dead_letters", "dead_letter_rate", "dead_letter_limit", "parked", "publish_failures",
         "breaker_open", "silent_topic", "no_consumer", "job_failures", "job_silent", "job_late",
-        "quota_degraded", "quota_refused_share", "due_refused", "audit_wrong",
+        "quota_degraded", "quota_refused_share", "due_refused", "audit_wrong", "spool_waits", "spool_disk",
     }  # fmt: skip
     Rule.objects.all().delete()
     assert services.ensure_defaults() == 0, "who deletes them does not get them again"

@@ -25,6 +25,8 @@ pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
 LETTERS = ("Open its dead letters", "/dead-letters/?topic=booking.created&subscription=billing")
 #: As links to pages of subjects call them.
 SUBJECTS = "subscription|topic|job|quota policy|node that holds to limits"
+#: Of targets that go by another word, the kind of a subject of theirs.
+CALLED = {"audited-subject": "topic", "spool": "job"}
 #: What each first rule leads to, beside the page of its subject, which every alert offers.
 OFFERED = {
     "A backlog grows": [("Open its settings", "/subscriptions/booking.created/billing/settings/")],
@@ -38,6 +40,8 @@ OFFERED = {
     "Due messages are refused": [("Open its settings", "/topics/booking.created/settings/")],
     "A breaker is open": [],
     "An audit finds something wrong": [("Open the audits", "/audits/")],
+    "What NSQ carried is not archived": [("Open the archive", "/archive/")],
+    "The disk of the spool runs short": [("Open the archive", "/archive/")],
     "A topic fell silent": [],
     "A job fails": [],
     "A job does not run": [("Open the cluster", "/cluster/")],
@@ -50,8 +54,7 @@ OFFERED = {
 def fired(made: Rule) -> Alert:
     targets = kinds()[made.kind].targets
     alert = raised(made, group="billing" if targets.within else "")
-    # Of several kinds topics come first.
-    alert.subject_kind = "topic" if targets.kind == "audited-subject" else targets.kind
+    alert.subject_kind = CALLED.get(targets.kind, targets.kind)
     if targets.kind in ("policy", "quota-node"):
         # These lie in no namespace.
         alert.namespace, alert.subject_name = "", alert.namespace
