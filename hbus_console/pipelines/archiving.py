@@ -14,7 +14,7 @@ from engine.pipeline.lake.errors import Superseded
 from engine.pipeline.source.opening import SPOOL
 from hbus_console.pipelines.ledger_archiving import LedgerArchived, LedgerArchiver
 from hbus_console.pipelines.models import ArchivedTopic
-from hbus_console.pipelines.services import is_rereadable
+from hbus_console.pipelines.services import reread_on
 from hbus_console.pipelines.spools import has_spool, spool_config, spool_what_waits, spooled_on
 from hbus_console.pipelines.the_lake import lake, remember_lake
 from hbus_console.topics.models import Topic
@@ -60,7 +60,8 @@ def _beside_others(run: Callable[_Given, _Made], /, *args: _Given.args, **kwargs
 
 def _sources(topic: Topic, warn: Warn) -> list[str]:
     """Where it is read: its transport, its spool, or both where it was moved from one that has none."""
-    found = [topic.transport] if is_rereadable(topic) else []
+    again = reread_on(topic)
+    found = [again] if again else []
     if has_spool(topic.name):
         found.append(SPOOL)
     elif not found and not spooled_on(topic):

@@ -46,6 +46,7 @@ FEATURE = Feature(
     live=("hbus_console.pipelines.live:cells",),
     alerts=("hbus_console.pipelines.alerts:KINDS", "hbus_console.pipelines.spool_alerts:KINDS"),
     concerns=("hbus_console.pipelines.concerns:concerns",),
+    topic_readers=("hbus_console.pipelines.topic_reader:READER",),
     prepare=("hbus_console.pipelines.standing_jobs:prepare",),
     audit_words={
         "archive.start": "had the archive keep",

@@ -19,14 +19,15 @@ from hbus_console.topics.models import Topic
 from hbus_console.wiring import bus
 
 
-def is_rereadable(topic: Topic) -> bool:
-    """Whether its transport keeps what was settled, so that it is archived from there."""
-    return isinstance(bus.admin(topic.transport), Rereads)
+def reread_on(topic: Topic) -> str:
+    """The transport of it that keeps what was settled, so that it is archived from there; empty: none does. While it
+    moves, the one that it leaves comes first: the other is still there afterwards."""
+    return next((each for each in reversed(topic.carriers) if isinstance(bus.admin(each), Rereads)), "")
 
 
 def is_archivable(topic: Topic) -> bool:
     """Whether it can be archived: from its transport, or by way of a spool."""
-    return is_rereadable(topic) or bool(spooled_on(topic))
+    return bool(reread_on(topic) or spooled_on(topic))
 
 
 @transaction.atomic

@@ -19,7 +19,7 @@ from engine.pipeline.spool.reading import SpoolReader
 from hbus_console.access.permissions import Actor
 from hbus_console.access.scopes import namespace_q
 from hbus_console.messages.sizes import tells_sizes
-from hbus_console.pipelines.services import is_archivable
+from hbus_console.pipelines.services import is_archivable, reread_on
 from hbus_console.pipelines.spools import has_spool, spool_root, spooled_on, unspooled_of
 from hbus_console.topics.models import Topic
 from hbus_console.wiring import bus
@@ -158,8 +158,8 @@ class Standings:
             if spooled_on(topic):
                 unspooled = unspooled_of(topic)
                 parts.append(unspooled)
-            admin = bus.admin(topic.transport)
-            if isinstance(admin, Rereads):
+            again = reread_on(topic)
+            if again and isinstance(admin := bus.admin(again), Rereads):
                 parts.append(counted_together(plan(reached, admin.extents(topic.name)).portions))
             if has_spool(topic.name):
                 with closing(SpoolReader(spool_root())) as spool:

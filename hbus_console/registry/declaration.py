@@ -174,6 +174,8 @@ class Feature:
     alerts: tuple[Dotted, ...] = ()
     #: :class:`~hbus_console.registry.judging.AuditCheck`, one each: what an audit of the bus judges beside topics.
     audits: tuple[Dotted, ...] = ()
+    #: :class:`~hbus_console.registry.reading.TopicReader`, one each: what reads topics beside their subscriptions.
+    topic_readers: tuple[Dotted, ...] = ()
     #: ``concerns(look) -> list[Concern]``: what needs a person.
     concerns: tuple[Dotted, ...] = ()
     #: ``find(actor, text) -> list[Group]``: what the search box finds.

@@ -11,6 +11,7 @@ from hbus_console.access.acts import VIEW, Act
 from hbus_console.registry.declaration import Feature, MenuEntry, Mount, Owned, ProcessRole, SubjectKind
 from hbus_console.registry.judging import AuditCheck
 from hbus_console.registry.loading import resolve
+from hbus_console.registry.reading import TopicReader
 from hbus_console.registry.unique import unique
 
 _T = TypeVar("_T")
@@ -92,6 +93,9 @@ OPERATION_KINDS = Named[Any](
 AUDITS = Named[AuditCheck](
     "a check of audits", "audits", lambda it: ((check.name, check) for check in map(resolve, it.audits))
 )
+TOPIC_READERS = Named[TopicReader](
+    "a reader of topics", "topic_readers", lambda it: ((each.name, each) for each in map(resolve, it.topic_readers))
+)
 EXAMPLES = Named[Any]("an example", "examples", lambda it: ((each.name, each) for each in map(resolve, it.examples)))
 
 NAMED: tuple[Named[Any], ...] = (
@@ -110,5 +114,6 @@ NAMED: tuple[Named[Any], ...] = (
     PROJECTIONS,
     OPERATION_KINDS,
     AUDITS,
+    TOPIC_READERS,
     EXAMPLES,
 )

@@ -105,6 +105,8 @@ class Move:
         if moving.lacks_priorities(row, to):
             warnings.append(f"Priorities of {row.name} are switched off, and stay so until somebody switches them on.")
         warnings += moving.told_of_lacks(row, to)
+        for reader, behind in moving.unread_there(old, row.name):
+            warnings.append(f"The move waits for {reader.words} as well: on {old} {behind}. {reader.advice}")
         known = sum((lag.waiting or 0) + lag.in_flight + lag.retrying + lag.parked for lag in lags)
         unsettled = counted(known, "unsettled delivery", "unsettled deliveries")
         least = "at least " if unknown else ""
@@ -163,10 +165,12 @@ class Move:
         left = sum(lag.unsettled or 0 for lag in lags.values())
         dead = sum(lag.dead for lag in lags.values())
         known = all(lag.unsettled is not None for lag in lags.values())
-        if left or dead or not known or published != cursor.get("published"):
+        unread = [behind for _, behind in moving.unread_there(old, row.name)]
+        if left or dead or not known or unread or published != cursor.get("published"):
             said = (
                 f"{left:,} unsettled and {dead:,} dead letters are left on {old}" if known else f"{old} cannot be asked"
             )
+            said = "; ".join([said, *unread])
             step = Step((), {**cursor, "quiet_since": now, "published": published}, finished=False, note=said)
             return lambda: step
         quiet_ms = now - cursor["quiet_since"]

@@ -6,7 +6,8 @@ the operation of that name.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from functools import cache
 
 from django.db import transaction
 from django.utils import timezone
@@ -18,11 +19,15 @@ from engine.core.errors import BadInput, Conflict
 from hbus_console import checks
 from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.services import record
+from hbus_console.registry.loading import features
+from hbus_console.registry.names import TOPIC_READERS
+from hbus_console.registry.reading import TopicReader
 from hbus_console.topics import catalog, lookup
 from hbus_console.topics.feature import TOPIC_GOVERN
 from hbus_console.topics.models import StoreRemoval, Topic
 from hbus_console.topics.services.draft import checked, snapshot
 from hbus_console.topics.services.topic_rules import capabilities, carrier_of, fit_name
+from hbus_console.ui.formats import counted
 from hbus_console.wiring import bus
 
 #: What a topic can do without, where the transport that it moves to knows nothing of the kind.
@@ -98,6 +103,8 @@ def prepare(row: Topic, to: str) -> None:
         admin.create_group(row.name, subscription.group, "beginning")
         if row.paused or subscription.paused:
             admin.pause(row.name, subscription.group)
+    for reader in _readers():
+        reader.prepare(row.name, to)
 
 
 @transaction.atomic
@@ -153,3 +160,21 @@ def lag_there(transport: str, topic: str, group: str) -> Lag:
         return bus.admin(transport).lag(topic, group)
     except GroupLost:
         return Lag(0, 0, 0, 0, None)
+
+
+@cache
+def _readers() -> Sequence[TopicReader]:
+    return list(TOPIC_READERS.by_name(features()).values())
+
+
+def unread_there(transport: str, topic: str) -> list[tuple[TopicReader, str]]:
+    """What has not read beside subscriptions all that a transport holds of a topic, each with how much that is: ``the
+    archive has 3 messages to read``."""
+    found = [(reader, reader.unread(topic, transport)) for reader in _readers()]
+    return [(reader, _behind(reader, number)) for reader, number in found if number != 0]
+
+
+def _behind(reader: TopicReader, number: int | None) -> str:
+    if number is None:
+        return f"how much {reader.words} has to read cannot be told"
+    return f"{reader.words} has {counted(number, 'message')} to read"

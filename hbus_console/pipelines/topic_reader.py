@@ -1,0 +1,50 @@
+"""The archive as a reader of topics: what a transport that one leaves holds is archived before it is removed there."""
+
+from __future__ import annotations
+
+import structlog
+
+from engine.bus import Rereads
+from engine.core.error_text import words_of
+from engine.core.errors import HbusError
+from engine.pipeline.source.planning import counted_together, plan
+from engine.pipeline.spool.spooling import GROUP, can_be_spooled, make_group
+from hbus_console.pipelines.feature import JOB
+from hbus_console.pipelines.models import ArchivedTopic
+from hbus_console.pipelines.the_lake import lake
+from hbus_console.registry.reading import TopicReader
+from hbus_console.wiring import bus
+
+_log = structlog.get_logger(__name__)
+
+
+def _is_archived(topic: str) -> bool:
+    return ArchivedTopic.objects.filter(topic__name=topic).exists()
+
+
+def _prepare(topic: str, to: str) -> None:
+    if can_be_spooled(bus.transport(to)) and _is_archived(topic):
+        make_group(bus.transport(to), topic)
+
+
+def _unread(topic: str, carrier: str) -> int | None:
+    if not _is_archived(topic):
+        return 0
+    try:
+        admin = bus.admin(carrier)
+        if isinstance(admin, Rereads):
+            return counted_together(plan(lake().state().reached(topic), admin.extents(topic)).portions)
+        # What is spooled is archived wherever the topic is by then.
+        return admin.lag(topic, GROUP).unsettled if can_be_spooled(bus.transport(carrier)) else 0
+    except (HbusError, OSError) as error:
+        _log.warning("archive_not_told", topic=topic, error=words_of(error))
+        return None
+
+
+READER = TopicReader(
+    name="archive",
+    words="the archive",
+    advice=f"The job {JOB} reads it, and of NSQ the keeper. Who does not want it archived stops archiving it before.",
+    prepare=_prepare,
+    unread=_unread,
+)
