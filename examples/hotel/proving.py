@@ -18,7 +18,7 @@ from hbus_console.access.permissions import Actor
 from hbus_console.pipelines.archiving import run_archive, wanted_topics
 from hbus_console.pipelines.auditing import run_audit
 from hbus_console.pipelines.audits.at_once import audit_at_once
-from hbus_console.pipelines.services import archive_topic, is_rereadable
+from hbus_console.pipelines.services import archive_topic, is_archivable
 from hbus_console.topics.models import Topic
 
 _REASON = "The hotel example"
@@ -57,7 +57,7 @@ class Proof(msgspec.Struct):
 
 def begin(actor: Actor) -> list[str]:
     """Have the topics of the example archived, those that can be; their names. Done twice it changes nothing."""
-    rows = [topic for topic in Topic.objects.filter(name__in=TOPICS).order_by("name") if is_rereadable(topic)]
+    rows = [topic for topic in Topic.objects.filter(name__in=TOPICS).order_by("name") if is_archivable(topic)]
     for topic in rows:
         archive_topic(actor, topic.name, _REASON)
     return [topic.name for topic in rows]

@@ -50,12 +50,13 @@ def archive_topic(actor: Actor, name: str, reason: str) -> ArchivedTopic:
     if topic.team is None:
         raise BadInput(f"{name} has no owner.", remedy="Name one in its settings.", field="topic")
     row, made = ArchivedTopic.objects.get_or_create(topic=topic, defaults={"started_by": actor.name})
+    # Also of one that is: what HBUS_TRANSPORT has moved to NSQ has no group there so far.
+    begin_spooling(topic)
     if not made:
         # A release that brings another job makes it for who archived before.
         have_jobs(topic.team.name, f"For the archive of {name}.")
         already(topic.subject, "is archived", reason=reason)
         return row
-    begin_spooling(topic)
     have_jobs(topic.team.name, f"For the archive of {name}, which {actor.name} asked for.")
     record(actor, "archive.start", topic.subject, reason=reason)
     return row

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from examples.hotel import figures
 from tests.chaos.test_hotel_demo import leftovers
 from tests.installation import RunningInstallation
 from tests.nsq import needs_nsqd
@@ -24,11 +26,19 @@ def nothing_runs(tmp_path: Path) -> RunningInstallation:
     return found
 
 
-def demo(at: RunningInstallation, *more: str) -> dict[str, object]:
+def demo(at: RunningInstallation, *more: str) -> dict[str, Any]:
     ended = at.manage("hotel_demo", "--fast", "--json", *more, timeout_s=240)
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    report: dict[str, object] = json.loads(ended.stdout.splitlines()[-1])
+    report: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
     return report
+
+
+def assert_clean(report: dict[str, Any]) -> None:
+    """All of it is archived, by way of spools where it went by NSQ, and the audit found nothing."""
+    proof = report["proof"]
+    assert (proof["topics"], proof["verdict"], proof["says"], proof["holds"]) == (6, "clean", [], True)
+    assert proof["published"] == proof["archived"] > report["events"]
+    assert report["figures"] == dict.fromkeys(figures.READS, True)
 
 
 def verify(at: RunningInstallation, limit: int) -> subprocess.CompletedProcess[str]:
@@ -43,6 +53,8 @@ def test_the_demonstration_runs_on_nsq_from_its_first_start(nothing_runs: Runnin
     assert first["holds"] is True
     assert first["published"] == first["events"]
     assert (nothing_runs.state / "nsqd").is_dir()
+    assert_clean(first)
+    assert list((nothing_runs.state / "lake" / "spool").glob("*/*.spool"))
     assert leftovers(nothing_runs.state) == []
     again = demo(nothing_runs, "--limit", "60")
     assert (again["published"], again["deduplicated"], again["holds"]) == (0, again["events"], True)
@@ -56,4 +68,5 @@ def test_an_installation_on_redis_streams_goes_on_on_nsq(nothing_runs: RunningIn
     switched = demo(nothing_runs, "--limit", "60")
 
     assert switched["holds"] is True
+    assert_clean(switched)
     assert (nothing_runs.state / "nsqd").is_dir()

@@ -202,6 +202,12 @@ def test_a_group_that_was_deleted_by_hand_is_made_anew_by_the_keeper_alone(archi
     assert bus.admin("nsq").groups(TOPIC) == [GROUP]
 
 
+def test_who_archives_again_what_is_archived_gets_the_group_that_is_not_there(archived: Actor) -> None:
+    bus.admin("nsq").delete_group(TOPIC, GROUP)
+    archive_topic(archived, TOPIC, WHY)
+    assert bus.admin("nsq").groups(TOPIC) == [GROUP]
+
+
 def test_while_the_former_group_is_being_removed_it_is_not_archived_anew(boss: Actor) -> None:
     StoreRemoval.objects.create(topic=TOPIC, group=GROUP, transport="nsq")
     with pytest.raises(Conflict, match="still being removed"):
