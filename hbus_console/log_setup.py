@@ -27,6 +27,13 @@ def _redact(_: object, __: str, event: MutableMapping[str, Any]) -> MutableMappi
     return cleaned
 
 
+def _without_traceback(record: logging.LogRecord) -> bool:
+    """Of what a stranger sent, such as a host that is none of ours: anybody could fill the log with ours."""
+    if record.name.startswith("django.security."):
+        record.exc_info = record.exc_text = None
+    return True
+
+
 def configure(_: object = None) -> None:
     """Send structlog and the standard library's loggers to stderr in one form."""
     shared: list[structlog.types.Processor] = [
@@ -45,6 +52,7 @@ def configure(_: object = None) -> None:
         cache_logger_on_first_use=True,
     )
     handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(_without_traceback)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared,

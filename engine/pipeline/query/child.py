@@ -41,6 +41,9 @@ def serve(hide: Hide) -> None:
     spec = msgspec.json.decode(source.readline(), type=prepared(QuerySpec))
     _bounded(spec, source)
     with open(out, "wb") as target:
+        # It begins: what it took until here is nobody's query.
+        target.write(b"\n")
+        target.flush()
         target.write(msgspec.json.encode(_answer(spec, hide)))
 
 

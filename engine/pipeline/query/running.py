@@ -18,6 +18,8 @@ from engine.core.clock import Clock, SystemClock
 from engine.core.prepared import prepared
 from engine.pipeline.query.spec import FOLDER, MOST_BYTES, QueryAnswer, QuerySpec
 
+#: How long its process may take to begin, seconds: that is no time of the query's.
+_BEGINS_WITHIN_S = 30
 #: How often it is asked whether the query is still wanted, seconds.
 _ASKED_EVERY_S = 0.1
 #: An answer as JSON: each byte of a text may take six, and each number more than it counts.
@@ -49,21 +51,26 @@ def run_query(
         )
         try:
             text = _asked(child, spec, go_on, time)
+        except _TooLong as error:
+            return error.answer
         finally:
             _end(child)
-    if text is None:
-        return QueryAnswer(error=f"It took longer than {spec.seconds} s and was ended. Ask for fewer days or topics.")
     try:
         return msgspec.json.decode(text, type=prepared(QueryAnswer))
     except msgspec.DecodeError:
         return QueryAnswer(error="Its process ended without an answer: it took too much memory, or was ended.")
 
 
-def _asked(child: subprocess.Popen[bytes], spec: QuerySpec, go_on: Callable[[], None], time: Clock) -> bytes | None:
-    """All that it says; ``None``: it said nothing in time."""
+class _TooLong(Exception):
+    def __init__(self, answer: QueryAnswer) -> None:
+        self.answer = answer
+
+
+def _asked(child: subprocess.Popen[bytes], spec: QuerySpec, go_on: Callable[[], None], time: Clock) -> bytes:
+    """All that it says, of which the first is that it begins. Raises :class:`_TooLong`."""
     assert child.stdin is not None
     assert child.stdout is not None
-    over = time.monotonic() + spec.seconds
+    over = time.monotonic() + _BEGINS_WITHIN_S
     # One that ended at once has no ears; what it said is said below.
     with contextlib.suppress(BrokenPipeError):
         child.stdin.write(msgspec.json.encode(spec) + b"\n")
@@ -77,8 +84,14 @@ def _asked(child: subprocess.Popen[bytes], spec: QuerySpec, go_on: Callable[[], 
                 part = os.read(child.stdout.fileno(), 1 << 16)
                 if not part or len(said) > _MOST_ANSWER:
                     return bytes(said)
+                if not said:
+                    over = time.monotonic() + spec.seconds
                 said += part
-    return None
+    if not said:
+        raise _TooLong(QueryAnswer(error=f"It did not begin within {_BEGINS_WITHIN_S} s. Try again.", begun=False))
+    raise _TooLong(
+        QueryAnswer(error=f"It took longer than {spec.seconds} s and was ended. Ask for fewer days or topics.")
+    )
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:

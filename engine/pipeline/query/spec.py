@@ -68,3 +68,5 @@ class QueryAnswer(msgspec.Struct, frozen=True):
     cut: bool = False
     #: A sentence.
     error: str = ""
+    #: It was looked at: where it was not, the same may do better the next time.
+    begun: bool = True

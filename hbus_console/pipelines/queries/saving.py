@@ -8,7 +8,7 @@ from threading import Lock
 from django.db import transaction
 from django.db.models import QuerySet
 
-from engine.core.errors import BadInput, Conflict, NotThere
+from engine.core.errors import BadInput, Conflict, NotThere, Unavailable
 from engine.pipeline.query.running import run_query
 from engine.pipeline.query.spec import MOST_SQL, QuerySpec
 from hbus_console import checks
@@ -50,8 +50,8 @@ def saved_query(actor: Actor, name: str) -> SavedQuery:
 
 
 def save_query(actor: Actor, name: str, wanted: WantedSaved) -> SavedQuery:
-    """Keep it, in place of one of that name. Raises ``Forbidden``, and :class:`BadInput` naming the field, also for
-    what would never be run."""
+    """Keep it, in place of one of that name. Raises ``Forbidden``, :class:`BadInput` naming the field, also for what
+    would never be run, ``Conflict`` while another is saved, and ``Unavailable`` where nobody could look at it."""
     name = checks.name(name, "name")
     require(actor, QUERY_SAVE, name)
     sql = checks.text(wanted.sql, "sql", most=MOST_SQL, required=True, lines=True)
@@ -75,9 +75,12 @@ def _why_not(sql: str) -> str:
     if not _parsing.acquire(blocking=False):
         raise Conflict("Somebody saves a query at this moment.", remedy="Try again.")
     try:
-        return run_query(QuerySpec(sql, parse_only=True), CHILD).error
+        answer = run_query(QuerySpec(sql, parse_only=True), CHILD)
     finally:
         _parsing.release()
+    if not answer.begun:
+        raise Unavailable("Nobody has looked at the query: its process did not begin.", remedy="Try again.")
+    return answer.error
 
 
 def delete_saved(actor: Actor, name: str, reason: str) -> None:

@@ -50,6 +50,8 @@ def bookings(db: None) -> Topic:
     made = Topic.objects.create(name=TOPIC, team=Team.objects.create(name="Bookings", contact="b@hotel.example"))
     for version, hours, body in VERSIONS:
         have(made, version, hours, body)
+    made.created_at = timezone.now() - timedelta(hours=5)
+    made.save()
     return made
 
 
@@ -128,6 +130,22 @@ def test_what_is_masked_is_taken_for_kept(
     assert fault(bookings, text, 0.5).partition(",")[0] == told
 
 
+def test_no_answer_hangs_on_a_masked_value(bookings: Topic, fault: Answer) -> None:
+    """Found by a stranger: whoever may edit the schema could try guesses at a value, and its size."""
+    guess = {"if": {"properties": {"ssn": {"const": "right"}}}, "then": {}, "else": {"required": ["nope"]}}
+    have(bookings, 3, 0.8, guess)
+    bookings.masked_fields = ["ssn"]
+    assert fault(bookings, '{"ssn": "right"}', 0.5) == fault(bookings, '{"ssn": "wrong"}', 0.5) == ""
+
+
+def test_what_lay_in_a_former_topic_of_the_name_is_not_judged(bookings: Topic, fault: Answer, now_ms: int) -> None:
+    """Found by a stranger: who made the topic anew, unmasked, judged by a schema of their own what had been masked."""
+    bookings.created_at = timezone.now() - timedelta(minutes=40)
+    assert fault(bookings, NUMBER, 0.7) == fault(bookings, NUMBER, 0.7, f"urn:hbus:schema:{TOPIC}:2") == ""
+    assert fault(bookings, NUMBER, 0.5) != ""
+    assert SchemasOfTopic(bookings).digest(now_ms - 41 * 60_000) == ""
+
+
 def test_the_name_of_the_rules_changes_with_what_they_say_of_those_files_and_with_nothing_else(
     bookings: Topic, now_ms: int
 ) -> None:
@@ -151,6 +169,7 @@ def test_topics_without_a_schema_cost_nothing(db: None, now_ms: int) -> None:
 
 @pytest.mark.django_db(databases=["default", "ledger"], transaction=True)
 def test_what_was_written_past_the_check_is_found_and_named(archived: Actor, tmp_path: Path) -> None:
+    Topic.objects.filter(name=OTHER).update(created_at=timezone.now() - timedelta(hours=2))
     have(Topic.objects.get(name=OTHER), 1, 1, schema(n={"type": "integer"}))
     for number, n in (("fits", 1), ("breaks", "one")):
         body = encode(Message(id=number, source="/tests", type="t", data={"n": n}))  # type: ignore[arg-type]

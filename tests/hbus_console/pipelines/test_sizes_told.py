@@ -32,6 +32,7 @@ from hbus_console.pipelines.audits import working
 from hbus_console.pipelines.feature import AUDIT_JOB, JOB
 from hbus_console.pipelines.models import BusAudit, SeriesPoint
 from hbus_console.pipelines.services import archive_topic
+from hbus_console.schemas.models import SchemaVersion
 from hbus_console.topics.models import Topic
 from hbus_console.wiring import bus
 from tests.hbus_console.pipelines.conftest import TOPIC, MakeUser, publish
@@ -229,3 +230,40 @@ def test_no_audit_tells_whether_a_guess_at_a_payload_was_right(
     assert "stored 2 times" in told(operator)
     assert operator.get(f"/audits/{found.pk}/audit.parquet").status_code == 404
     assert governing.get(f"/audits/{found.pk}/audit.parquet").status_code == 200
+
+
+def test_no_audit_tells_where_an_envelope_breaks_or_which_payload_breaks_a_schema_once_it_is_masked(
+    governor: Actor, as_: As, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Found by a stranger: at which byte tells how long what is before it is, and a rule told of what was masked later
+    what it holds."""
+    row = Topic.objects.get(name=TOPIC)
+    Topic.objects.filter(pk=row.pk).update(created_at=timezone.now() - timedelta(hours=2))
+    body = {"properties": {"n": {"maximum": 1000}}}
+    made = SchemaVersion.objects.create(topic=row, version=1, body=body, created_by="ana")
+    SchemaVersion.objects.filter(pk=made.pk).update(created_at=timezone.now() - timedelta(hours=1))
+    archive_topic(governor, TOPIC, WHY)
+    broken = b'{"specversion":"1.0","id":"x","source":"/w","type":"t","data":{"n":"777"},}'
+    rich = encode(Message(id="rich", source="/tests", type="t", data={"n": 1001}))  # type: ignore[arg-type]
+    bus.transport().publish(TOPIC, [Outgoing("x", broken), Outgoing("rich", rich)])
+    _work(JOB, tmp_path)
+    clock = ManualClock(round(time.time() * 1000) + 3_600_000)
+    monkeypatch.setattr(working, "SystemClock", lambda: clock)
+    _work(AUDIT_JOB, tmp_path)
+    Topic.objects.filter(pk=row.pk).update(masked_fields=["n"])
+    found = BusAudit.objects.get()
+
+    def told(client: Client) -> str:
+        pages = [f"/audits/{found.pk}/findings/", f"/api/v1/audits/{found.pk}"]
+        pages += [f"/audits/{found.pk}/audit.{form}" for form in FORMS]
+        answers = [client.get(each) for each in pages]
+        words = [each.getvalue() if each.streaming else each.content for each in answers]
+        signed = json.loads(client.get(f"/audits/{found.pk}/audit.json").content)
+        return b"".join([*words, base64.b64decode(signed["payload"])]).decode()
+
+    hidden, whole = told(as_("operator")), told(as_("governor"))
+    assert not [word for word in ("(byte ", "trailing", "at most 1000", "rich") if word in hidden]
+    assert not [word for word in ("(byte ", "must be at most 1000", "rich") if word not in whole]
+    assert "It is no CloudEvents 1.0 envelope." in hidden
+    assert "1 payload breaks the schema that was its" in hidden
+    assert "Which ones is told to who may reveal what the topic masks." in hidden

@@ -106,3 +106,57 @@ def test_a_schema_too_deep_is_refused() -> None:
 def test_a_word_that_looks_like_a_reference_inside_data_is_no_reference() -> None:
     check_schema({"const": {"$ref": "https://example.com/"}})
     check_schema({"properties": {"$ref": {"type": "string"}}})
+
+
+SSN = {"properties": {"ssn": {"pattern": "^[0-9]"}}}
+GUESS = {"if": {"properties": {"ssn": {"const": "1"}}}, "then": {"required": ["a"]}, "else": {"required": ["b"]}}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        GUESS,
+        {"allOf": [GUESS]},
+        {"anyOf": [GUESS, False]},
+        {"oneOf": [{"properties": {"ssn": {"maxLength": 9}}}, {"properties": {"ssn": {"minLength": 2}}}]},
+        {"$ref": "#/$defs/guess", "$defs": {"guess": GUESS}},
+        {"dependentSchemas": {"ssn": GUESS}},
+        {"if": SSN, "then": True, "else": {"properties": {"n": {"type": "string"}}}},
+        {"anyOf": [{"properties": {"ssn": {"pattern": "^[0-9]"}, "n": True}}, True], "unevaluatedProperties": False},
+        {
+            "anyOf": [{**SSN, "patternProperties": {"n": True}}, {"properties": {"ssn": True}}],
+            "unevaluatedProperties": {"type": "string"},
+        },
+        {"not": {"properties": {"ssn": {"const": "masked"}}}},
+        {"properties": {"ssn": {"maxLength": 1}}},
+    ],
+)
+def test_a_rule_that_hangs_on_a_hidden_value_is_taken_for_kept(body: dict[str, Any]) -> None:
+    """Each holds for some value there and breaks for another; a stand-in says nothing of either."""
+    schema = CompiledSchema(body)
+    stood_in = {"ssn": "masked", "n": 1}
+    assert schema.problem_beside(stood_in, [("ssn",)]) is None
+    # As it stands it breaks, so it was by what is hidden that it was let pass.
+    assert schema.problem(stood_in) is not None
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"properties": {"guest": GUESS, "then": {"required": ["x"]}}}, "then.x"),
+        # What is hidden lies elsewhere.
+        ({"properties": {"other": GUESS}}, "other.b"),
+        ({"properties": {"list": {"items": GUESS}}}, "list[1].b"),
+        ({"properties": {"other": {"properties": {}, "unevaluatedProperties": False}}}, "other.ssn"),
+    ],
+)
+def test_a_rule_that_hangs_on_what_is_seen_is_told(body: dict[str, Any], field: str) -> None:
+    payload = {
+        "guest": {"ssn": "masked"},
+        "list": [{"ssn": "masked"}, {"ssn": "2"}],
+        "other": {"ssn": "2"},
+        "then": {},
+    }
+    told = CompiledSchema(body).problem_beside(payload, [("guest", "ssn"), ("list", 0, "ssn")])
+    assert told is not None
+    assert told[0] == field

@@ -70,3 +70,10 @@ def test_the_size_does_not_tell_apart_what_is_hidden(one: Any, other: Any) -> No
     assert shown(message(one), rules).size is None
     assert shown(message({"room": 1}), rules).size == len('{"room":1}')
     assert shown(message(one), rules, revealed=("*",)).size is not None
+
+
+def test_a_value_that_is_the_text_of_its_stand_in_is_hidden_like_any_other() -> None:
+    rules = MaskingRules(("ssn", "none"), "personal", opaque_hidden=True)
+    same, other = shown(message({"ssn": "masked · personal"}), rules), shown(message({"ssn": "7"}), rules)
+    assert same == other
+    assert (same.size, same.hidden) == (None, ("ssn",))

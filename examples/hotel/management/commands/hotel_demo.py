@@ -52,7 +52,8 @@ class Command(BaseCommand):
         stop = threading.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: stop.set())
-        say = self.stderr.write if options["json"] else self.stdout.write
+        quiet = options["json"]
+        say = self.stderr.write if quiet else self.stdout.write
         feed = feeds.open_feed(feeds.bookings_file(options["bookings"]), options["limit"])
         with installation(say):
             keep_connections()
@@ -64,18 +65,28 @@ class Command(BaseCommand):
             drawn: list[figures.Figure] = []
             archived = proving.begin(actor)
             speed = 0 if options["fast"] else options["speed"]
-            with _bars(quiet=options["json"]) as bars:
+            with _bars(quiet=quiet) as bars:
                 outcome = demo.run(feed, speed=speed, kill=not options["no_kill"], progress=bars, stop=stop)
                 if not stop.is_set():
                     passed = night.play(
                         actor, timezone.now(), lambda share: bars("night", round(share * 100), 100), stop
                     )
+            if not quiet:
+                self._tell(outcome)
+                self._tell_night(passed)
             if settings.HBUS_QUOTAS and not stop.is_set():
                 searching.seed_policies(actor)
                 searched = searching.play(feed, SEARCH_S, stop)
+                if not quiet:
+                    self.stdout.write("")
+                    hotel_search.tell(searched, self.stdout.write)
             if archived and not stop.is_set():
                 proof = proving.prove(actor, archived, stop)
+                if not quiet:
+                    self._tell_proof(proof)
                 drawn = figures.draw(actor, feed, archived)
+                if not quiet:
+                    self._tell_figures(drawn)
             store.close()
         holds = (
             outcome.holds
@@ -85,29 +96,21 @@ class Command(BaseCommand):
             and (proof is None or proof.holds)
             and all(figure.equal for figure in drawn)
         )
-        if options["json"]:
+        if quiet:
             answer = {**msgspec.structs.asdict(outcome), "equal": outcome.comparison.equal, "holds": holds}
             answer["searches"] = searched and {**msgspec.structs.asdict(searched), "holds": searched.holds}
             answer["night"] = passed and {**msgspec.structs.asdict(passed), "holds": passed.holds}
             answer["proof"] = proof and {**msgspec.structs.asdict(proof), "holds": proof.holds}
             answer["figures"] = {figure.name: figure.equal for figure in drawn}
             self.stdout.write(msgspec.json.encode(answer).decode())
-        else:
-            self._tell(outcome)
-            if passed is not None:
-                self._tell_night(passed)
-            if searched is not None:
-                self.stdout.write("")
-                hotel_search.tell(searched, self.stdout.write)
-            if proof is not None:
-                self._tell_proof(proof)
-                self._tell_figures(drawn)
         if stop.is_set():
             sys.exit(130)
         if not holds:
             sys.exit(1)
 
-    def _tell_night(self, passed: night.NightOutcome) -> None:
+    def _tell_night(self, passed: night.NightOutcome | None) -> None:
+        if passed is None:
+            return
         say, verdict = self.stdout.write, passed.verdict
         say("")
         say(f"The night from {passed.begin} to {passed.end} has passed in {passed.took_s:.1f} s, on a simulated clock:")

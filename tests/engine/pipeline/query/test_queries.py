@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from engine.core.clock import SystemClock
 from engine.core.strict_json import read_json
 from engine.pipeline.lake.schema import DELIVERIES, PUBLISHED, SCHEMA
 from engine.pipeline.lake.state import Kind
@@ -184,6 +185,28 @@ def test_values_that_json_has_not_are_texts() -> None:
 def test_one_that_takes_too_long_is_ended() -> None:
     answer = ask("SELECT max(i * j) FROM range(10_000_000) a(i), range(10_000_000) b(j)", seconds=1)
     assert "longer than 1 s" in answer.error
+    assert not left()
+
+
+class Slow(SystemClock):
+    """A machine on which so much time goes by before the process of a query says its first word, seconds."""
+
+    def __init__(self, lost_s: float) -> None:
+        self._lost_s, self._asked = lost_s, 0
+
+    def monotonic(self) -> float:
+        self._asked += 1
+        return 0.0 if self._asked == 1 else self._lost_s
+
+
+def test_what_its_process_takes_to_begin_is_no_time_of_the_query() -> None:
+    answer = run_query(QuerySpec("SELECT 1", seconds=10), CHILD, clock=Slow(29))
+    assert (answer.error, list(answer.rows[0])) == ("", [1])
+
+
+def test_one_whose_process_does_not_begin_says_so() -> None:
+    answer = run_query(QuerySpec("SELECT 1", seconds=10), CHILD, clock=Slow(31))
+    assert (answer.begun, answer.error) == (False, "It did not begin within 30 s. Try again.")
     assert not left()
 
 
