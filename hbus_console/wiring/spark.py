@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +12,8 @@ from django.conf import settings
 
 from engine.core.errors import ConfigurationError
 from engine.cron.work.spark.installed import InstalledSpark, find_spark
+from engine.cron.work.spark.scratch import scratch_folder
+from engine.cron.work.spark.shared_classes import SharedClasses
 from engine.cron.work.spark.submit import DEFAULTS, environment, has_executors
 from engine.cron.work.spark.travelling import travelling_package
 from hbus_console.spark_fetch import progress
@@ -43,6 +44,11 @@ def installed_spark() -> InstalledSpark:
         raise
 
 
+def shared_classes() -> SharedClasses:
+    """Those of this installation, for whatever starts Spark."""
+    return SharedClasses(Path(settings.STATE) / "spark-classes")
+
+
 def spark_standing() -> str:
     """For everybody: how far its fetch is, or that Spark is missing; empty where there is nothing to say of it."""
     if (fetch := progress.read(settings.STATE)) is not None:
@@ -66,23 +72,22 @@ def spark_session(name: str) -> Iterator[Any]:
 
     Raises ``ConfigurationError`` where Spark is not installed.
     """
-    spark = installed_spark()
+    spark, master = installed_spark(), settings.HBUS_SPARK_MASTER
     parent = state_dir() / "spark"
-    parent.mkdir(mode=0o700, exist_ok=True)
     with (
-        tempfile.TemporaryDirectory(prefix="session-", dir=parent) as folder,
-        _environment(environment(spark, settings.HBUS_SPARK_MASTER, Path(folder))),
+        scratch_folder(parent, "session") as folder,
+        _environment(environment(spark, master, folder, shared_classes().options(spark))),
     ):
         # Installed by `make spark` alone, and it reads the environment when it is imported.
         from pyspark.sql import SparkSession
 
-        builder = SparkSession.builder.appName(name).master(settings.HBUS_SPARK_MASTER)
+        builder = SparkSession.builder.appName(name).master(master)
         for setting, value in DEFAULTS.items():
             builder = builder.config(setting, value)
         session = builder.getOrCreate()
         try:
-            if has_executors(settings.HBUS_SPARK_MASTER):
-                session.sparkContext.addPyFile(str(travelling_package(parent, Path(folder))))
+            if has_executors(master):
+                session.sparkContext.addPyFile(str(travelling_package(parent, folder)))
             yield session
         finally:
             session.stop()

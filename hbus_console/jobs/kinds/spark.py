@@ -17,7 +17,7 @@ from hbus_console.jobs.feature import JOB_COMMAND
 from hbus_console.jobs.kinds.kind import WorkSpec, list_option, only, texts_option
 from hbus_console.jobs.kinds.names import WorkName
 from hbus_console.jobs.progress import ProgressKeeper
-from hbus_console.wiring.spark import SparkBeingFetched, installed_spark
+from hbus_console.wiring.spark import SparkBeingFetched, installed_spark, shared_classes
 
 
 def scratch() -> Path:
@@ -52,7 +52,8 @@ class SparkKind:
             return WorkOutcome(False, f"{error.what} {error.remedy}")
         except (BadInput, ConfigurationError) as error:
             return WorkOutcome(False, f"{error.what} {error.remedy}", again=False)
-        return run_application(context, spark, wanted, scratch(), ProgressKeeper(context.call).keep)
+        keep, options = ProgressKeeper(context.call).keep, shared_classes().options(spark)
+        return run_application(context, spark, wanted, scratch(), keep, java_options=options)
 
     def _submission(self, spec: WorkSpec) -> Submission:
         if not settings.HBUS_SPARK_APPS:

@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 import warnings
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import structlog
@@ -16,6 +17,7 @@ from celery import signals
 from celery.utils.nodenames import default_nodename, host_format
 from django.conf import settings
 
+from engine.core.errors import ConfigurationError
 from engine.cron.slots.parts import host_of
 from engine.cron.work.spark.scratch import remove_left_behind
 from hbus_console.database import fresh_connections
@@ -24,9 +26,12 @@ from hbus_console.jobs.queue import QUEUE, app, queue_of
 from hbus_console.jobs.working.shipping import ship_left_behind, spool_folder
 from hbus_console.nodes.beat import NodeBeat
 from hbus_console.wiring import store
+from hbus_console.wiring.spark import installed_spark, shared_classes
 
-#: How often what killed processes left is looked for, in seconds.
+#: How often what killed processes left, and what is wanted, is looked for, in seconds.
 LOOK_S = 10.0
+#: How long making the shared classes of Spark may take: some seconds where there is time.
+_MAKES_WITHIN_S = 3_600.0
 _PR_SET_PDEATHSIG = 1
 
 _log = structlog.get_logger(__name__)
@@ -77,7 +82,8 @@ class _Parent:
             detail=lambda: {"processes": settings.HBUS_JOB_SLOTS},
         )
         self._beat.start()
-        threading.Thread(target=self._tidy, name="left-behind", daemon=True).start()
+        for name, acts in (("left-behind", _LEFT_BEHIND), ("shared-classes", _SHARED_CLASSES)):
+            threading.Thread(target=self._repeat, args=(acts,), name=name, daemon=True).start()
 
     def end_in_time(self, **_: Any) -> None:
         """Inside a signal handler: what still runs when the grace is over is ended, and found by its lease."""
@@ -91,11 +97,11 @@ class _Parent:
             self._beat.stop()
         store.close(1.0)
 
-    def _tidy(self) -> None:
+    def _repeat(self, acts: Mapping[Callable[[], None], str]) -> None:
         while True:
-            for tidy, fails in _LEFT_BEHIND.items():
+            for act, fails in acts.items():
                 try:
-                    tidy()
+                    act()
                 except Exception as error:  # noqa: BLE001 - and logged: the next look may do better
                     _log.exception(fails, error=type(error).__name__)
             if self._stopped.wait(LOOK_S):
@@ -116,6 +122,23 @@ _LEFT_BEHIND = {
     _ship: "logs that were left behind are not shipped",
     _remove_scratch: "folders that were left behind are not removed",
 }
+
+
+def share_classes() -> None:
+    """Where a start of Spark has asked for its classes since."""
+    classes = shared_classes()
+    if not classes.wanted:
+        return
+    try:
+        spark = installed_spark()
+    except ConfigurationError:
+        # It is being replaced, or was removed since; whoever starts it is told, and asks again.
+        return
+    classes.make(spark, scratch(), _MAKES_WITHIN_S)
+
+
+#: Takes the time that is left over, of which there may be none for minutes.
+_SHARED_CLASSES = {share_classes: "the classes of Spark are not shared"}
 
 
 def _tie_to_parent(**_: Any) -> None:

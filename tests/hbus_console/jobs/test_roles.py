@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from typing import Any
 import psutil
 import pytest
 
+from engine.core.errors import ConfigurationError
+from engine.cron.work.spark.installed import find_spark
 from tests.hbus_console.jobs.installed import shell, until
 from tests.installation import RunningInstallation
 
@@ -124,3 +127,25 @@ def test_each_shard_runs_and_what_is_for_a_node_is_done_by_its_workers(installat
         ("halves", "1/2"): "1/2\n",
         ("everywhere", f"@{host}"): "0/1\n",
     }
+
+
+_ASKS_FOR_CLASSES = """
+from hbus_console.wiring.spark import installed_spark, shared_classes
+print(*shared_classes().options(installed_spark()))
+"""
+
+
+def test_the_worker_makes_the_shared_classes_that_a_start_of_spark_has_asked_for(
+    installation: RunningInstallation,
+) -> None:
+    try:
+        find_spark()
+    except ConfigurationError as error:
+        pytest.skip(f"{error.what} {error.remedy}")
+    assert shell(installation, _ASKS_FOR_CLASSES).strip() == ""
+    folder = installation.state / "spark-classes"
+    deadline = time.monotonic() + 300
+    while [each.suffix for each in folder.iterdir()] != [".classes"]:
+        assert time.monotonic() < deadline, list(folder.iterdir())
+        time.sleep(0.2)
+    assert str(folder) in shell(installation, _ASKS_FOR_CLASSES)

@@ -30,6 +30,7 @@ from hbus_console.jobs.services.jobs import change_job
 from hbus_console.jobs.services.triggering import Trigger, trigger
 from hbus_console.jobs.working.process import RunProcess
 from hbus_console.spark_fetch.progress import Living, Phase, Progress, write
+from hbus_console.wiring.spark import shared_classes
 from tests.hbus_console.jobs.conftest import MakeJob
 from tests.hbus_console.topics.conftest import actor
 
@@ -108,6 +109,7 @@ def test_it_runs_with_its_arguments_conf_and_parameters_and_its_output_is_the_lo
     }  # fmt: skip
     folder = Path(said["folder"])
     assert (folder.parent, folder.exists()) == (Path(settings.STATE) / "spark", False)
+    assert shared_classes().wanted
     kept = progress_of(run.pk)
     assert kept is not None
     assert (kept.attempt, kept.said.tasks, kept.said.jobs) == (1, SparkTasks(done=1, total=1), SparkJobs(done=1))

@@ -15,6 +15,8 @@ from engine.cron.work.spark.whole import is_whole
 
 #: What Spark 4 is built for.
 OLDEST = 17
+#: From which on Java itself makes a cache of classes in one go, whatever came with it.
+_CACHES_AHEAD = 25
 #: Spark's launcher asks for it by name, a Java without it then does not start, and Spark itself does well without.
 VECTOR = "jdk.incubator.vector"
 _SAID = re.compile(r'^(\w+)="?([^"\n]*)"?$', re.MULTILINE)
@@ -28,6 +30,11 @@ class Java:
     version: str
     #: Whether it has :data:`VECTOR`.
     has_vector: bool
+
+    @property
+    def caches_ahead(self) -> bool:
+        """Whether classes are shared by its AOT cache, and not by an archive atop the one that came with it."""
+        return _major(self.version) >= _CACHES_AHEAD
 
     def home_for_spark(self, folder: Path) -> Path:
         """What JAVA_HOME is to be. Where this one lacks :data:`VECTOR`, one is made in ``folder`` that does not hear

@@ -21,7 +21,8 @@ DEFAULTS = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"
 #: What runs the application in its driver.
 _DRIVER = Path(__file__).with_name("driver.py")
 #: What a cluster is found by, and this machine by it: passed on from the worker's environment.
-CLUSTER = ("HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_CONF_DIR", "SPARK_LOCAL_IP")
+PLACES_OF_CONF = ("HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_CONF_DIR")
+CLUSTER = (*PLACES_OF_CONF, "SPARK_LOCAL_IP")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,20 +37,27 @@ class Submission:
 
 
 def run_application(
-    context: RunContext, spark: InstalledSpark, wanted: Submission, parent: Path, tell: Tell = lambda _: None
+    context: RunContext,
+    spark: InstalledSpark,
+    wanted: Submission,
+    parent: Path,
+    tell: Tell = lambda _: None,
+    *,
+    java_options: Sequence[str] = (),
 ) -> WorkOutcome:
     """Run it to its end, as a program: with the same variables, and nothing of it outlives the run or the worker.
 
     It works in a folder of its own in ``parent``, which goes with the run. To executors hbus itself travels with
-    what it brings along. ``tell`` hears how far it is, about once a second and at its end.
+    what it brings along. ``tell`` hears how far it is, about once a second and at its end. ``java_options`` are of its
+    driver's Java.
     """
     call = context.call
     with scratch_folder(parent, f"{call.run}-{call.attempt}") as folder:
         if has_executors(wanted.master):
             wanted = replace(wanted, py_files=[*wanted.py_files, travelling_package(parent, folder)])
         with ProgressPipe(folder, context, tell) as pipe:
-            words, around = command(spark, wanted, pipe.path), environment(spark, wanted.master, folder)
-            outcome = run_program(context, Program(words, folder, around))
+            around = environment(spark, wanted.master, folder, java_options)
+            outcome = run_program(context, Program(command(spark, wanted, pipe.path), folder, around))
         if outcome.done or context.why_stopped or not pipe.failure:
             return outcome
         return replace(outcome, reason=f"{outcome.reason}: {pipe.failure.splitlines()[0]}")
@@ -68,8 +76,9 @@ def command(spark: InstalledSpark, wanted: Submission, pipe: Path) -> list[str]:
     ]
 
 
-def environment(spark: InstalledSpark, master: str, folder: Path) -> dict[str, str]:
-    """What Spark goes by. Makes the Java of ``folder`` where there has to be one."""
+def environment(spark: InstalledSpark, master: str, folder: Path, java_options: Sequence[str] = ()) -> dict[str, str]:
+    """What Spark goes by; its driver's Java, by ``java_options`` too. Makes the Java of ``folder`` where there has to
+    be one."""
     # Else workers run the first python3 of PATH, which need not be the driver's.
     python = dict.fromkeys(("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"), sys.executable)
     passed = {name: os.environ[name] for name in CLUSTER if name in os.environ}
@@ -87,7 +96,7 @@ def environment(spark: InstalledSpark, master: str, folder: Path) -> dict[str, s
         "JAVA_HOME": str(spark.java.home_for_spark(folder)),
         "SPARK_LOCAL_DIRS": str(folder),
         "TMPDIR": str(folder),
-        "SPARK_SUBMIT_OPTS": f"{shlex.quote(f'-Djava.io.tmpdir={folder}')} -XX:-UsePerfData",
+        "SPARK_SUBMIT_OPTS": shlex.join([f"-Djava.io.tmpdir={folder}", "-XX:-UsePerfData", *java_options]),
     }
 
 
