@@ -11,7 +11,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from engine.core.errors import BadInput
+from engine.core.errors import BadInput, ConfigurationError
+from engine.cron.work.spark.installed import find_spark
+from engine.cron.work.spark.shared_classes import SharedClasses
 from hbus_console.bench.pipeline_session import SparkSessionProcess
 from hbus_console.bench.processes import Child
 from hbus_console.bench.rig import conditions_of
@@ -20,6 +22,8 @@ from hbus_console.supervisor.standalone import StandaloneStore
 #: The fewest events that hold all faults, and the most that a topic is filled with: the store has them in memory.
 FEWEST, MOST_IN_TOPIC = 2_000, 1_000_000
 PREFIX = "bench"
+#: How long making Spark's shared classes may take, seconds.
+_MAKES_WITHIN_S = 3_600.0
 
 
 class PipelineRig:
@@ -85,6 +89,17 @@ class PipelineRig:
             task = {"url": self.store.url, "prefix": PREFIX, "root": str(self.lake), "cores": cores}
             self._sessions[cores] = SparkSessionProcess(task, Path(tempfile.mkdtemp(dir=self.folder)))
         return self._sessions[cores]
+
+    @cached_property
+    def shared_classes(self) -> list[str]:
+        """What Java is told to take Spark's shared classes by. Made when first asked for. Raises ``ConfigurationError``
+        where Spark is not installed, or cannot share them."""
+        spark, classes = find_spark(), SharedClasses(self.folder / "classes")
+        if not classes.options(spark):
+            classes.make(spark, self.folder / "scratch", _MAKES_WITHIN_S)
+        if not (options := classes.options(spark)):
+            raise ConfigurationError("Spark's classes cannot be shared.", remedy="The log says why.", field="pyspark")
+        return options
 
     def close(self) -> None:
         """End what was started."""

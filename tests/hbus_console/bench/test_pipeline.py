@@ -44,7 +44,7 @@ def only(rig: PipelineRig, what: str) -> list[Row]:
 
 def test_each_row_bears_a_name_of_its_own_and_the_larger_one_is_made_where_asked(rig: PipelineRig) -> None:
     names = [each.what for each in pipeline.measurements(rig)]
-    assert len(set(names)) == len(names) == 14
+    assert len(set(names)) == len(names) == 15
     asked = [each.what for each in pipeline.measurements(rig, larger=False)]
     assert [name for name in names if name not in asked] == [names[-1]]
     assert "20,000" in names[-1]
@@ -186,6 +186,14 @@ def test_rates_on_spark_have_their_figures(rig: PipelineRig) -> None:
         assert row.ours is not None
         assert row.ours > 0
         assert (row.holds is None) is (row.goal is None)
+
+
+@pytest.mark.xdist_group("spark")
+def test_a_start_has_its_figure_and_its_goal_is_judged(rig: PipelineRig) -> None:
+    (started,) = only(rig, "to its first result")
+    assert started.ours is not None
+    assert started.theirs is not None
+    assert (started.unit, started.goal, started.holds) == ("s", 4.0, started.ours <= 4.0)
 
 
 def test_the_story_is_the_same_ever(rig: PipelineRig) -> None:
