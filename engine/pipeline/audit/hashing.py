@@ -7,6 +7,8 @@ unseen with that chance. They withstand chance and not intent: who may publish c
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,7 +18,7 @@ Hashes = NDArray[np.uint64]
 
 _FIRST, _SECOND = np.uint64(0x9E3779B185EBCA87), np.uint64(0xC2B2AE3D27D4EB4F)
 _S29, _S32 = np.uint64(29), np.uint64(32)
-_NONE, _ONE, _BYTE = np.uint64(0), np.uint64(1), np.uint64(8)
+_NONE, _ONE, _BYTE, _WORD = np.uint64(0), np.uint64(1), np.uint64(8), np.uint64(64)
 #: Rows at once: so few that their texts stay in the processor's cache.
 _ROWS = 8_192
 #: Told apart from each other by where they begin.
@@ -36,11 +38,10 @@ def hash_texts(column: pa.Array | pa.ChunkedArray, seeds: Hashes | np.uint64 = _
     if not count or content is None:
         return _finished(np.zeros(count, np.uint64) ^ seeds)
     offsets = np.frombuffer(places, np.int32)[column.offset : column.offset + count + 1].astype(np.int64)
-    # The last text is read in whole words as well.
-    padded = np.zeros(offsets[-1] - offsets[0] + 8, np.uint8)
-    padded[:-8] = np.frombuffer(content, np.uint8)[offsets[0] : offsets[-1]]
+    # The last text is read in whole words as well, and the one behind each.
+    words = np.zeros((offsets[-1] - offsets[0] >> 3) + 2, "<u8")
+    words.view(np.uint8)[: offsets[-1] - offsets[0]] = np.frombuffer(content, np.uint8)[offsets[0] : offsets[-1]]
     offsets -= offsets[0]
-    words: Hashes = np.ndarray((len(padded) - 7,), "<u8", padded.data, 0, (1,))
     made = np.empty(count, np.uint64)
     begins = np.broadcast_to(np.asarray(seeds, np.uint64), (count,))
     for start in range(0, count, _ROWS):
@@ -62,20 +63,33 @@ def signed(hashes: Hashes) -> NDArray[np.int64]:
 def _hashed(words: Hashes, offsets: NDArray[np.int64], seeds: Hashes) -> Hashes:
     lengths = np.diff(offsets)
     # The longest first: a word of all that have so many is taken in at once.
-    order = np.argsort(-(lengths >> 3), kind="stable")
+    order = np.argsort(-_small(lengths >> 3), kind="stable")
     at, lengths = offsets[:-1][order], lengths[order]
     whole = lengths >> 3
     mixed = (lengths.astype(np.uint64) * _FIRST) ^ seeds[order]
+    # Texts begin anywhere, and words are read where processors have them: each is the end of one and the beginning of
+    # the next, which is the next one's first.
+    place, behind = at >> 3, (at & 7).astype(np.uint64) * _BYTE
+    before = _WORD - behind
+    low = words[place]
     for number in np.searchsorted(-whole, -np.arange(1, int(whole[0]) + 1), side="right").tolist():
-        part = mixed[:number]
-        part ^= words[at[:number]]
+        part, here = mixed[:number], place[:number]
+        here += 1
+        high = words[here]
+        part ^= (low[:number] >> behind[:number]) | (high << before[:number])
         part *= _FIRST
         part ^= part >> _S29
-        at[:number] += 8
-    mixed ^= words[at] & ((_ONE << ((lengths & 7).astype(np.uint64) * _BYTE)) - _ONE)
+        low[:number] = high
+    last = (low >> behind) | (words[place + 1] << before)
+    mixed ^= last & ((_ONE << ((lengths & 7).astype(np.uint64) * _BYTE)) - _ONE)
     made = np.empty_like(mixed)
     made[order] = _finished(mixed)
     return made
+
+
+def _small(counts: NDArray[np.int64]) -> NDArray[Any]:
+    """Sorted ten times as fast, where they are."""
+    return counts.astype(np.int16) if counts.max() < 2**15 else counts
 
 
 def _finished(mixed: Hashes) -> Hashes:

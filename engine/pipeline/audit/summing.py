@@ -23,6 +23,8 @@ from engine.pipeline.lake.state import Kind, LakeFile
 SKEW_MS = 300_000
 #: Of a message: bits of ``flags``.
 COPY, DUE, SKEWED, LONG_ID = 1, 2, 4, 8
+#: Columns of few texts, of which a side names each once.
+_NAMED = frozenset({"source", "hbustarget", "subscription", "kind"})
 #: Stands for none where a column names a text by its place.
 NONE = -1
 
@@ -40,7 +42,8 @@ class Summed:
 def summed(root: Path, file: LakeFile, history: LogHistory) -> Summed:
     """Of one file. Raises :class:`~engine.pipeline.lake.errors.LakeDamaged`."""
     read, sum_up = _OF[file.kind]
-    return sum_up(read_checked(root, file, read), history)
+    coded = [name for name in read if name in _NAMED]
+    return sum_up(read_checked(root, file, read, coded=coded), history)
 
 
 def _messages(table: pa.Table, history: LogHistory) -> Summed:

@@ -71,6 +71,11 @@ def test_texts_that_differ_in_one_letter_or_in_their_end_differ() -> None:
     assert len(set(hash_texts(pa.array(texts)).tolist())) == len(texts)
 
 
+def test_a_text_of_any_length_has_the_hash_that_it_has_alone() -> None:
+    texts = ["x" * 300_000, "", "short", "y" * 262_151]
+    assert hash_texts(pa.array(texts)).tolist() == [hash_texts(pa.array([text]))[0] for text in texts]
+
+
 def test_null_is_as_empty_and_a_seed_makes_it_another_hash() -> None:
     column = pa.array(["a", None, "", "b"])
     plain, seeded = hash_texts(column), hash_texts(column, OTHER)
