@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.conf import settings
-from django.urls import reverse
 
 from engine.core.clock import to_rfc3339
 from engine.core.subject import Subject
+from hbus_console.alerts import paths
 from hbus_console.alerts.models import Alert, Channel, Notification, Rule
 from hbus_console.alerts.wording import sentence
 from hbus_console.api.subjects import subscription_of, topic_of
@@ -27,13 +27,15 @@ def leave(
 
     ``teams`` are the numbers of those who answer for the targets.
     """
+    channels = [channel for channel in rule.channels.all() if channel.enabled]
+    if not channels:
+        return
     body = about(rule, event, alerts, now_ms, teams)
-    for channel in rule.channels.all():
-        if channel.enabled:
-            row = Notification.objects.create(
-                channel=channel, rule_name=rule.name, event=event, body=body, made_ms=now_ms, next_ms=now_ms
-            )
-            row.alerts.set(alerts)
+    for channel in channels:
+        row = Notification.objects.create(
+            channel=channel, rule_name=rule.name, event=event, body=body, made_ms=now_ms, next_ms=now_ms
+        )
+        row.alerts.set(alerts)
 
 
 def about(
@@ -50,7 +52,7 @@ def about(
         "advice": rule.advice,
         "alerts": [_alert(alert, owners.get(alert.subject)) for alert in alerts[:SPELLED]],
         "count": len(alerts),
-        "url": settings.PUBLIC_URL + reverse("alerts:list"),
+        "url": settings.PUBLIC_URL + paths.ALERTS,
     }
 
 
@@ -66,7 +68,7 @@ def sample(rule: Rule | None, channel: Channel, now_ms: int) -> dict[str, Any]:
             "environment": settings.ENVIRONMENT_NAME,
             "alerts": [],
             "count": 0,
-            "url": settings.PUBLIC_URL + reverse("alerts:channel", args=[channel.pk]),
+            "url": settings.PUBLIC_URL + paths.channel(channel.pk),
         }
     return {**body, "note": TEST_NOTE}
 
@@ -110,7 +112,7 @@ def _alert(alert: Alert, owner: Team | None) -> dict[str, Any]:
         "since": to_rfc3339(alert.began_ms),
         "owner": owner.name if owner else "",
         "contact": owner.contact if owner else "",
-        "url": settings.PUBLIC_URL + reverse("alerts:alert", args=[alert.pk]),
+        "url": settings.PUBLIC_URL + paths.alert(alert.pk),
     }
 
 
