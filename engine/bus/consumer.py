@@ -19,7 +19,8 @@ from engine.bus.consuming.recovery import Recovery
 from engine.bus.consuming.scope import ConsumerScope, RestartingThread
 from engine.bus.consuming.settler import Settler
 from engine.bus.consuming.status import ConsumerStatus, Left
-from engine.bus.consuming.worker import Handler, Worker, WorkerPool
+from engine.bus.consuming.worker import Handler, Worker
+from engine.bus.consuming.worker_pool import WorkerPool
 from engine.bus.dead import RetryDecider
 from engine.bus.inbox import Inbox, Positions
 from engine.bus.partitions import Partitioned, PartitionedReceiver

@@ -84,6 +84,13 @@ class GroupLost(StateLost):
 UNANSWERED = (Unavailable, GroupLost, ConfigurationError)
 
 
+class InboxAway(Unavailable):
+    """The inbox could not be asked, or could not keep what was done: whatever was done for the message is undone, and
+    the message is not at fault."""
+
+    title = "Inbox away"
+
+
 class MalformedEnvelope(BadInput):
     """Bytes that are no CloudEvents 1.0 envelope."""
 

@@ -14,6 +14,9 @@ class Inbox(Protocol):
 
         ``False``: the message was handled before and ``effect`` was not run. An exception of ``effect`` rolls both
         back and is raised. ``subscription`` is ``topic/group``.
+
+        Raises :class:`~engine.bus.errors.InboxAway` when it cannot be asked or cannot commit, and ``effect`` itself
+        raised nothing: the consumer waits and asks again, and counts no attempt.
         """
         ...
 

@@ -7,9 +7,11 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
-from django.db import connection, transaction
+from django.db import DatabaseError, InterfaceError, connection, transaction
 
-from hbus_console.database import fresh_connections
+from engine.bus.errors import InboxAway
+from engine.core.error_text import words_of
+from hbus_console.database import fresh_connections, is_away
 from hbus_console.outbox.fitting import fitting
 from hbus_console.outbox.models import InboxEntry
 
@@ -30,13 +32,27 @@ class DjangoInbox:
         """Run ``effect`` unless this message was handled before; ``True`` when it ran.
 
         Entry and effect commit together: whatever ``effect`` raises rolls both back and is raised again. A second
-        delivery at the same time waits for the first one's end.
+        delivery at the same time waits for the first one's end. Raises ``InboxAway`` when the database is locked or
+        away before ``effect`` begins or after it has returned.
         """
-        with fresh_connections(), _one_writer(), transaction.atomic():
-            if not _enter(subscription, source, message_id):
-                return False
+        inside = False
+
+        def run() -> None:
+            nonlocal inside
+            inside = True
             effect()
-            return True
+            inside = False
+
+        try:
+            with fresh_connections(), _one_writer(), transaction.atomic():
+                if not _enter(subscription, source, message_id):
+                    return False
+                run()
+                return True
+        except (DatabaseError, InterfaceError) as error:
+            if inside or not is_away(error):
+                raise
+            raise InboxAway(f"The database of the inbox does not answer: {words_of(error)}.") from error
 
 
 def _enter(subscription: str, source: str, message_id: str) -> bool:

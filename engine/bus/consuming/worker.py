@@ -5,25 +5,22 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 
 from engine.bus import context as contexts
 from engine.bus.consuming.attempts import Attempts
 from engine.bus.consuming.breaker import Breaker
 from engine.bus.consuming.dispatch import InFlight
-from engine.bus.consuming.hung import HUNG_S, Hung
 from engine.bus.consuming.reader import Reader
-from engine.bus.consuming.scope import ConsumerScope, RestartingThread
+from engine.bus.consuming.scope import ConsumerScope
 from engine.bus.consuming.settler import Finished, Settler
 from engine.bus.context import Context
 from engine.bus.dead import RetryDecider
-from engine.bus.errors import HandlerHung, MalformedEnvelope, Unrecoverable
+from engine.bus.errors import HandlerHung, InboxAway, MalformedEnvelope, Unrecoverable
 from engine.bus.inbox import Inbox
 from engine.bus.message import LONGEST, Message, decode
 from engine.bus.transport import Attempt, Verdict
-from engine.core.error_text import text_of
-
-#: Seconds between two looks for handlers that have taken longer than they may, at most.
-WATCH_S = 1.0
+from engine.core.error_text import text_of, words_of
 
 #: What handles a message: returning settles it, raising fails the attempt.
 Handler = Callable[[Message, Context], object]
@@ -160,8 +157,7 @@ class Worker:
             if self._inbox is None:
                 self._handler(message, context)
             else:
-                once, subscription = self._inbox.once, str(self._scope)
-                repeated = not once(subscription, message.source, message.id, lambda: self._handler(message, context))
+                repeated = not self._once(self._inbox, held, message, context)
         except BaseException as error:  # noqa: BLE001
             # Foreign code: whatever it raises, also SystemExit, is a failed attempt and never the end of this thread.
             failure = error
@@ -171,6 +167,8 @@ class Worker:
         duration_s = self._clock.monotonic() - begun
         if self._end is not None and not self._ended(held, context, duration_s):
             return True
+        if isinstance(failure, InboxAway):
+            return self._put_back(held)
         if duration_s >= self._prefetch.least_s:
             self._prefetch.observe(duration_s)
         duration_us = int(duration_s * 1e6)
@@ -183,6 +181,26 @@ class Worker:
         held.at_ms, held.duration_us = begun_ms + duration_us // 1000, duration_us
         self._settler.add(Finished(held, "deduplicated", held.at_ms, duration_us) if repeated else held)
         return False
+
+    def _once(self, inbox: Inbox, held: InFlight, message: Message, context: Context) -> bool:
+        """Whether the handler ran now, and not before. An inbox that is away is waited for, which is no attempt: raises
+        ``InboxAway`` when that is to be waited for no longer."""
+        backoff = self._scope.backoff()
+        while True:
+            try:
+                return inbox.once(str(self._scope), message.source, message.id, lambda: self._handler(message, context))
+            except InboxAway as error:
+                self._scope.health.trouble(error)
+                _log.warning("%s waits with message %s: %s", self._scope, message.id[: LONGEST["id"]], words_of(error))
+                if not self._rests() or self._clock.wait(self._scope.stop, backoff.next_s()) or held.lost:
+                    raise
+                self.call = (held, self._clock.monotonic())
+
+    def _rests(self) -> bool:
+        """The handler does not run, so that nobody gives it up; ``False`` when somebody has."""
+        with self._end or nullcontext():
+            self.call = None
+            return not self._given_up
 
     def give_up(self, call: HandlerCall, ran_s: float) -> bool:
         """Fail the attempt of a ``call`` that was judged, from another thread; ``False`` when it has just returned.
@@ -304,94 +322,12 @@ class Worker:
         self._settler.set_aside((held, *self._dispatcher.park(held)))
         return True
 
-
-class WorkerPool:
-    """As many threads as are wanted now, and one more for each that hangs and was given up. Thread-safe."""
-
-    def __init__(self, scope: ConsumerScope, recruit: Callable[[], Worker]) -> None:
-        self._scope = scope
-        self._recruit = recruit
-        self._clock = scope.clock
-        self._hung_s = max(HUNG_S, scope.policy.lease_s)
-        self._max_handler_s = scope.policy.max_handler_s
-        self._lock = threading.Lock()
-        self._number = 0
-        self._started = False
-        self._members: list[tuple[Worker, RestartingThread]] = []
-        self._given_up: list[tuple[Worker, RestartingThread]] = []
-        #: How many threads are wanted.
-        self.size = scope.policy.concurrency
-
-    def start(self) -> None:
-        with self._lock:
-            self._started = True
-            self._hire(self.size)
-
-    def resize(self, size: int) -> None:
-        """Be that many from now on. Who is too many ends when its handler does; nothing in hand is dropped."""
-        with self._lock:
-            change, self.size = size - self.size, size
-            if self._started and change > 0:
-                self._prune()
-                self._hire(change)
-            elif self._started:
-                self._scope.dispatcher.dismiss(-change)
-
-    def close(self, until: float) -> None:
-        """Let all end once the rest is taken; waits for their handlers up to that monotonic time."""
-        with self._lock:
-            members = list(self._members)
-        self._scope.dispatcher.close(len(members))
-        for _, thread in members:
-            self._clock.wait(thread.ended, until - self._clock.monotonic())
-
-    def running(self) -> int:
-        """How many handlers run now."""
-        return sum(worker.running is not None for worker, _ in self._members)
-
-    def failing(self, now: float) -> tuple[str, ...]:
-        """Names of the threads that break again and again."""
-        return tuple(thread.name for _, thread in self._members if thread.failing(now))
-
-    def oldest_s(self, now: float) -> float:
-        """For how long the oldest running handler has been at it."""
-        return max((now - call[1] for worker, _ in self._members if (call := worker.call) is not None), default=0.0)
-
-    def hung(self, now: float) -> tuple[Hung, ...]:
-        """Those that do not return, the given-up ones included."""
-        with self._lock:
-            self._prune()
-            found = [(*one, False) for one in self._members] + [(*one, True) for one in self._given_up]
-        hung = []
-        for worker, thread, given_up in found:
-            held, begun = worker.call or (None, now)
-            if held is not None and (given_up or now - begun >= self._hung_s):
-                hung.append(Hung.shown(held, now - begun, thread.ident or 0, given_up=given_up))
-        return tuple(hung)
-
-    def watch(self) -> None:
-        """The loop that gives up handlers which take longer than they may."""
-        while not self._clock.wait(self._scope.stop, min(WATCH_S, self._max_handler_s / 4)):
-            now = self._clock.monotonic()
-            for worker, thread in list(self._members):
-                call = worker.call
-                if call is None or now - call[1] < self._max_handler_s:
-                    continue
-                if worker.give_up(call, now - call[1]):
-                    with self._lock:
-                        self._members = [one for one in self._members if one[0] is not worker]
-                        self._given_up.append((worker, thread))
-                        self._hire(1)
-
-    def _hire(self, number: int) -> None:
-        for _ in range(number):
-            worker = self._recruit()
-            thread = self._scope.thread(f"worker-{self._number}", worker.run)
-            self._number += 1
-            # Replaced, never changed: it is read without the lock.
-            self._members = [*self._members, (worker, thread)]
-            thread.start()
-
-    def _prune(self) -> None:
-        self._members = [one for one in self._members if not one[1].ended.is_set()]
-        self._given_up = [one for one in self._given_up if not one[1].ended.is_set()]
+    def _put_back(self, held: InFlight) -> bool:
+        """No attempt was made, and nobody waits for one here any more."""
+        if held.lost:
+            return self._let_go(held)
+        if held.lane is None:
+            self._settler.release([held])
+            return False
+        self._settler.set_aside((held, *self._dispatcher.park(held)))
+        return True

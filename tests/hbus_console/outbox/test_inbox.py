@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
-from django.db import connection, transaction
+from django.db import OperationalError, ProgrammingError, connection, transaction
 
+from engine.bus.errors import InboxAway
 from hbus_console.outbox.inbox import DjangoInbox
 from hbus_console.outbox.models import InboxEntry
 from hbus_console.teams.models import Team
@@ -82,3 +85,60 @@ def test_names_of_any_length_are_identities() -> None:
     for source, message_id in (("/s" * 500, "m" * 500), ("/s\0", "m\0"), ("/s" * 500, "m" * 501)):
         assert inbox.once("t/g", source, message_id, lambda: None)
         assert not inbox.once("t/g", source, message_id, lambda: None)
+
+
+@contextmanager
+def locked() -> Iterator[None]:
+    """Somebody else holds the database's write lock, on PostgreSQL the inbox's; whoever waits for it fails at once."""
+    held, let_go = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with transaction.atomic(), connection.cursor() as cursor:
+            if connection.vendor == "postgresql":
+                cursor.execute(f"LOCK TABLE {InboxEntry._meta.db_table} IN ACCESS EXCLUSIVE MODE")
+            else:
+                book("theirs")
+            held.set()
+            let_go.wait(60)
+            transaction.set_rollback(True)
+        connection.close()
+
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("SET lock_timeout = '50ms'")
+    holder = threading.Thread(target=hold)
+    holder.start()
+    assert held.wait(60)
+    try:
+        yield
+    finally:
+        let_go.set()
+        holder.join()
+
+
+def test_a_locked_database_is_the_inbox_s_trouble_and_runs_nothing() -> None:
+    inbox, ran = DjangoInbox(), []
+    with locked(), pytest.raises(InboxAway, match=r"The database of the inbox does not answer: .*lock"):
+        inbox.once("t/g", "/s", "m1", lambda: ran.append(1))
+    assert ran == []
+    assert inbox.once("t/g", "/s", "m1", lambda: ran.append(1))
+    assert ran == [1]
+
+
+def test_what_the_effect_meets_in_a_database_is_the_effect_s_own() -> None:
+    def ask_another() -> None:
+        raise OperationalError("database is locked")
+
+    with pytest.raises(OperationalError):
+        DjangoInbox().once("t/g", "/s", "m1", ask_another)
+
+
+def test_a_mistake_of_ours_is_not_taken_for_a_database_that_is_away() -> None:
+    with connection.schema_editor() as editor:
+        editor.delete_model(InboxEntry)
+    try:
+        with pytest.raises((OperationalError, ProgrammingError)):
+            DjangoInbox().once("t/g", "/s", "m1", lambda: None)
+    finally:
+        with connection.schema_editor() as editor:
+            editor.create_model(InboxEntry)
