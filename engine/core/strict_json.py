@@ -71,15 +71,22 @@ def read_typed(text: str) -> Any:
 def why_no_json(text: bytes, error: Exception) -> str:
     """Why ``text`` could not be read, in a clause, where ``error`` was raised over it.
 
-    The reader calls half a surrogate pair an end too soon, and so it does a text of which nothing is there.
+    The reader calls half a surrogate pair an end too soon, and so it does a text of which nothing is there; of NaN it
+    tells a byte and no name.
     """
     if not text.strip():
         return "it is empty"
     try:
-        json.loads(text)
+        # Python's own reader takes more than JSON is: what it takes is not yet half a pair.
+        value = json.loads(text.decode(), parse_int=str, parse_float=str, parse_constant=_no_constant)
+        json.dumps(value, ensure_ascii=False).encode()
+    except NotJson as constant:
+        return str(constant)
+    except UnicodeEncodeError:
+        return "a text in it holds half of a surrogate pair, which UTF-8 cannot say"
     except (ValueError, RecursionError):
         return words_of(error)
-    return "a text in it holds half of a surrogate pair, which UTF-8 cannot say"
+    return words_of(error)
 
 
 def check_storable(value: Any) -> None:
