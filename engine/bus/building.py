@@ -239,14 +239,16 @@ def prepare(policy: TopicPolicy, message: Message, idempotency_key: str, at_leas
     return Prepared(outgoing, trace_id, message)
 
 
-def prepare_or_refuse(policy: TopicPolicy, message: Message, idempotency_key: str) -> Prepared | PublishRefused:
+def prepare_or_refuse(
+    policy: TopicPolicy, message: Message, idempotency_key: str, at_least_s: int = 0
+) -> Prepared | PublishRefused:
     """Likewise, or why it may not go: it may be a stranger's. A priority that nobody knows is none."""
     try:
         if idempotency_key:
             check_idempotency_key(idempotency_key)
     except PublishRefused as error:
         return error
-    return prepare_stranger(policy, message, idempotency_key)
+    return prepare_stranger(policy, message, idempotency_key, at_least_s)
 
 
 def prepare_stranger(

@@ -38,13 +38,18 @@ class Way:
         """The transport that carries it, by its name in the catalog: what hangs there holds up nothing elsewhere."""
         return self._policy.transport
 
-    def send(self, messages: Sequence[Message], idempotency_keys: Sequence[str] | None = None) -> list[Answer]:
-        """See :meth:`engine.bus.producer.Producer.send`."""
+    def send(
+        self, messages: Sequence[Message], idempotency_keys: Sequence[str] | None = None, *, at_least_s: int = 0
+    ) -> list[Answer]:
+        """See :meth:`engine.bus.producer.Producer.send`. The keys are remembered for the topic's window, and for
+        ``at_least_s`` seconds where that is shorter."""
         keys = [""] * len(messages) if idempotency_keys is None else idempotency_keys
         if len(keys) != len(messages):
             raise ValueError(f"{len(keys)} idempotency keys for {len(messages)} messages")
         keyed = list(zip(messages, keys, strict=True))
-        return self._send(self._policy, keyed, lambda pairs: [prepare_or_refuse(self._policy, *pair) for pair in pairs])
+        return self._send(
+            self._policy, keyed, lambda pairs: [prepare_or_refuse(self._policy, *pair, at_least_s) for pair in pairs]
+        )
 
     def send_due(self, due: Sequence[Due]) -> list[Answer]:
         """Publish what waited for its due time, as :mod:`engine.bus.due` says; answers as :meth:`send`."""

@@ -44,7 +44,8 @@ class ImportRequest(msgspec.Struct, frozen=True):
     rejects: Path
     rate: float = 0
     batch: int = 500
-    #: Forget where an earlier run stopped. Rows published before are still recognised by their keys.
+    #: Forget where an earlier run stopped. Rows published before are recognised by their keys for as long as the bus
+    #: knows these, see :func:`run_import`.
     from_start: bool = False
 
 
@@ -89,7 +90,9 @@ def run_import(
     A file that begins with all that an earlier import of the same mapping read goes on behind it: it has grown.
 
     Raises ``Forbidden``, ``BadInput`` (file, mapping, options) or ``Unavailable`` (the store stayed away too long);
-    whatever ends it, the next call goes on behind the last batch that was accounted for.
+    whatever ends it, the next call goes on behind the last batch that was accounted for. A batch that was published and
+    not accounted for is offered again: within :data:`~hbus_console.imports.mapping.KNOWN_S`, or the topic's window
+    where that is longer, the bus knows its rows, and they count as deduplicated; later they are published once more.
     """
     check(request)
     topic = request.mapping.topic
@@ -283,7 +286,7 @@ def _account(run: ImportRun, rows: list[ImportRow], tally: Tally, rejects_bytes:
     if not mine.update(**{name: getattr(run, name) for name in noted}):
         raise Conflict(
             f"Another import of {run.file_name} into {run.topic} is under way, and accounts for its rows.",
-            remedy="Let it end. If it was stopped, run this again: nothing is published twice.",
+            remedy="Let it end. If it was stopped, run this again within three days: nothing is published twice then.",
             field="file",
         )
 

@@ -26,6 +26,9 @@ from hbus_console.ui.formats import counted
 
 #: Rows published at once.
 BATCH = 500
+#: How long the store knows at least under which key a message went: a relay that died between publishing and deleting
+#: may have no successor for a while. More would cost the store memory for every message that passes.
+KNOWN_S = 86_400
 #: Pages read in one tick: bounds how long a tick lasts, and how far it looks past blocked keys.
 PAGES = 20
 
@@ -38,7 +41,8 @@ class OutboxRelay:
     A message the store did not take stays and blocks its key until it is taken; one the bus refuses for good is
     marked ``refused_at``, stays visible, and lets the others pass. What goes to one store waits for no other that
     hangs. A crash after publishing and before deleting publishes again under the same idempotency key, which the bus
-    does not store twice.
+    does not store twice: it knows the key for :data:`KNOWN_S` at least, however short the topic's window. Where no
+    relay runs for longer than both, the one batch that was on its way may lie in the topic twice.
     """
 
     name = "outbox-relay"
@@ -163,7 +167,8 @@ def _sent(way: Way, rows: Sequence[OutboxMessage]) -> Sequence[Receipt | HbusErr
     ready = [(message, row) for message, row in zip(read, rows, strict=True) if isinstance(message, Message)]
     answers: Sequence[Receipt | HbusError]
     try:
-        answers = way.send([message for message, _ in ready], [row.idempotency_key for _, row in ready])
+        keys = [row.idempotency_key for _, row in ready]
+        answers = way.send([message for message, _ in ready], keys, at_least_s=KNOWN_S)
     except HbusError as error:
         answers = [error] * len(ready)
     left = iter(answers)

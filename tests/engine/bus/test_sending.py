@@ -168,3 +168,20 @@ def test_a_callers_mistake_is_no_failed_publish(memory: Any, clock: ManualClock)
     same = PublishOptions(idempotency_key="k")
     producer.publish_batch(TOPIC, [BatchItem({"n": 1}, same), BatchItem({"n": 2}, same)])
     assert facts.kinds() == ["published"]
+
+
+@pytest.mark.parametrize(("at_least_s", "then"), [(0, "stored"), (7_200, "duplicate")])
+def test_whoever_may_come_back_late_has_its_keys_remembered_for_longer(
+    memory: Any, clock: ManualClock, at_least_s: int, then: str
+) -> None:
+    policy = TopicPolicy(TOPIC, owner="inventory", idempotency_window_s=60)
+    producer = Producer(
+        lambda _: memory, StaticCatalog(policy), source="/t", facts=FactRecorder(), clock=clock, node="n"
+    )
+    message = producer.prepare(TOPIC, {"n": 1})
+    way = producer.way(TOPIC, meant="")
+    way.send([message], ["key"], at_least_s=at_least_s)
+    clock.advance(3_600)
+    (answer,) = way.send([message], ["key"], at_least_s=at_least_s)
+    assert isinstance(answer, Receipt)
+    assert answer.status == then

@@ -21,7 +21,10 @@ from hbus_console.imports.models import ImportRun
 from hbus_console.imports.rows import read_rows
 from hbus_console.imports.services import ImportReport, run_import, try_import
 from hbus_console.publishing.producer import shared_producer
+from hbus_console.topics import catalog
+from hbus_console.topics.models import Topic
 from tests.hbus_console.imports.conftest import imported, request
+from tests.hbus_console.publishing.known import known_for_ms
 
 CSV = "id,room,nights\n1,A,3\n2,B,2\n3,C,many\n4,D,-1\n5,E,1\n6,F\n7,G,4\n"
 
@@ -118,6 +121,15 @@ def test_a_batch_published_but_not_accounted_for_is_recognised(
     assert report.holds
     assert len(stored()) == 4
     assert len(Path(report.rejects_file).read_text().splitlines()) == 3
+
+
+def test_it_is_recognised_after_a_weekend_though_the_topic_forgets_within_a_minute(file: Path, topic: str) -> None:
+    Topic.objects.update(idempotency_window_s=60)
+    catalog.changed()
+    imported(request(file, topic))
+    left_ms = known_for_ms(topic)
+    assert len(left_ms) == 4
+    assert min(left_ms) > 64 * 3_600_000, "from Friday at five to Monday at nine"
 
 
 def test_a_finished_import_does_nothing_and_tells_the_same(

@@ -25,6 +25,7 @@ from hbus_console.publishing.producer import shared_producer
 from hbus_console.topics import catalog
 from hbus_console.topics.models import Topic
 from hbus_console.wiring import store
+from tests.hbus_console.publishing.known import known_for_ms
 
 Verdict = Callable[[Message], HbusError | None]
 
@@ -40,13 +41,17 @@ class Picky:
 
     def way(self, topic: str, *, meant: str) -> Any:
         real = self._real.way(topic, meant=meant)
-        return SimpleNamespace(carrier=real.carrier, send=lambda *sent: self._send(real, *sent))
+        return SimpleNamespace(carrier=real.carrier, send=partial(self._send, real))
 
-    def _send(self, real: Way, messages: Sequence[Message], idempotency_keys: Sequence[str]) -> list[Any]:
+    def _send(
+        self, real: Way, messages: Sequence[Message], idempotency_keys: Sequence[str], *, at_least_s: int
+    ) -> list[Any]:
         self.sent.append([message.id for message in messages])
         answers: list[Any] = [self._verdict(message) for message in messages]
         taken = [index for index, answer in enumerate(answers) if answer is None or self._stores]
-        receipts = real.send([messages[index] for index in taken], [idempotency_keys[index] for index in taken])
+        receipts = real.send(
+            [messages[index] for index in taken], [idempotency_keys[index] for index in taken], at_least_s=at_least_s
+        )
         for index, receipt in zip(taken, receipts, strict=True):
             answers[index] = answers[index] or receipt
         return answers
@@ -188,10 +193,12 @@ class Hanging:
         real = shared_producer().way(topic, meant=meant)
         return SimpleNamespace(carrier="slow", send=partial(self._send, real)) if topic.startswith("a.slow") else real
 
-    def _send(self, real: Way, messages: Sequence[Message], idempotency_keys: Sequence[str]) -> list[Any]:
+    def _send(
+        self, real: Way, messages: Sequence[Message], idempotency_keys: Sequence[str], *, at_least_s: int
+    ) -> list[Any]:
         self.sent.append([message.id for message in messages])
         assert self.gate.wait(60)
-        return real.send(messages, idempotency_keys)
+        return real.send(messages, idempotency_keys, at_least_s=at_least_s)
 
 
 def test_a_store_that_hangs_delays_nothing_of_another(
@@ -271,6 +278,24 @@ def test_with_nothing_to_do_it_sleeps_until_it_is_woken(topic: Topic, stored: Ca
     assert not ended.wait(0.1)
     wake_relay()
     assert ended.wait(10)
+
+
+def test_a_relay_that_died_before_it_could_delete_has_a_day_for_its_successor(topic: Topic) -> None:
+    Topic.objects.update(idempotency_window_s=60)
+    catalog.changed()
+    put(topic, "a1", "a2")
+    relay().tick()
+    left_ms = known_for_ms(topic.name)
+    assert len(left_ms) == 2
+    assert min(left_ms) > 23 * 3_600_000
+
+
+def test_a_topic_that_knows_its_keys_for_longer_keeps_to_that(topic: Topic) -> None:
+    Topic.objects.update(idempotency_window_s=7 * 86_400)
+    catalog.changed()
+    put(topic, "a1")
+    relay().tick()
+    assert min(known_for_ms(topic.name)) > 6 * 86_400_000
 
 
 def test_who_knows_a_message_cannot_ask_the_bus_about_its_payload(
