@@ -36,18 +36,13 @@ class DjangoInbox:
         away before ``effect`` begins or after it has returned.
         """
         inside = False
-
-        def run() -> None:
-            nonlocal inside
-            inside = True
-            effect()
-            inside = False
-
         try:
             with fresh_connections(), _one_writer(), transaction.atomic():
                 if not _enter(subscription, source, message_id):
                     return False
-                run()
+                inside = True
+                effect()
+                inside = False
                 return True
         except (DatabaseError, InterfaceError) as error:
             if inside or not is_away(error):

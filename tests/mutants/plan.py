@@ -145,8 +145,9 @@ PLAN = (
         "inbox-commits-without-the-effect",
         "Entry and effect commit together: the entry stays when the effect fails.",
         "hbus_console/outbox/inbox.py",
-        "            effect()\n            return True",
-        "            try:\n                effect()\n            finally:\n                return True",
+        "                effect()\n                inside = False\n",
+        "                try:\n                    effect()\n"
+        "                finally:\n                    return True\n",
         ("tests/hbus_console/outbox/test_inbox.py",),
     ),
     Mutant(
