@@ -7,26 +7,34 @@ from datetime import datetime
 
 from django.db.models import Count, Max
 
+from engine.core.clock import SystemClock
 from hbus_console.access.permissions import Actor, visible_scopes
 from hbus_console.access.scopes import scopes_q
 from hbus_console.deadletters.models import DeadLetter
+from hbus_console.evidence import freshness
 from hbus_console.evidence.freshness import Freshness
 from hbus_console.ui import formats
 
 #: The menu stands on every page, so it counts no further.
 MOST_COUNTED = 10_000
+_clock = SystemClock()
 
 
 def waiting(who: Actor) -> int | str:
-    """How many there are in what ``who`` may see, as :func:`tally` says it."""
+    """How many there are in what ``who`` may see, as :func:`in_menu` says it; an ``int`` where that is all of it."""
     rows = DeadLetter.objects.filter(scopes_q(visible_scopes(who), "topic"), state=DeadLetter.State.DEAD)
     counted = rows.order_by()[:MOST_COUNTED].count()
-    return tally(counted) if counted == MOST_COUNTED else counted
+    of = freshness.dead_letters(_clock.now_ms())
+    return counted if not counted or (of.known and counted < MOST_COUNTED) else in_menu(counted, of)
 
 
-def tally(count: int) -> str:
-    """``37``, and ``9,999+`` from :data:`MOST_COUNTED` on."""
-    return f"{formats.num(MOST_COUNTED - 1)}+" if count >= MOST_COUNTED else formats.num(count)
+def in_menu(count: int, of: Freshness) -> str:
+    """``37``, ``≥ 37`` where more may lie in the store, and ``9,999+`` from :data:`MOST_COUNTED` on. Of none it says
+    ``0`` in either case, which the menu hides.
+    """
+    if count >= MOST_COUNTED:
+        return f"{formats.num(MOST_COUNTED - 1)}+"
+    return told(count, of) if count else formats.num(0)
 
 
 def by_topic(scopes: tuple[str, ...]) -> dict[str, int]:

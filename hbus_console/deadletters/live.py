@@ -9,7 +9,7 @@ from collections.abc import Hashable, Mapping
 
 from engine.bus.subjects import subscription_subject
 from hbus_console.deadletters import counting
-from hbus_console.deadletters.counting import by_subscription, tally, where
+from hbus_console.deadletters.counting import by_subscription, in_menu, where
 from hbus_console.evidence.freshness import Freshness, dead_letters
 from hbus_console.ui.live import LiveCells
 
@@ -27,7 +27,7 @@ def told(dead: Mapping[tuple[str, str], tuple[int, Hashable]], of: Freshness) ->
     total = topics.total()
     marks: dict[str, Hashable] = {str(subscription_subject(*key)): token for key, token in dead.items()}
     return LiveCells(
-        texts={"dead": counting.told(total, of), "dead/menu": tally(total), "dead/note": where(topics, of)},
+        texts={"dead": counting.told(total, of), "dead/menu": in_menu(total, of), "dead/note": where(topics, of)},
         rows={f"topic/{topic}": {"dead": counting.told(count, of)} for topic, count in topics.items()},
         blank={"topic": {"dead": counting.told(0, of)}},
         stale="" if of.known else f"How many dead letters there are is {of.why}: no keeper takes them over.",

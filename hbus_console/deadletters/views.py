@@ -22,12 +22,13 @@ from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import SOMEWHERE, Actor, allows
 from hbus_console.access.scopes import namespace_q
 from hbus_console.access.web import actor, console_view, field_errors
-from hbus_console.deadletters import editing, reading, services
+from hbus_console.deadletters import counting, editing, reading, services
 from hbus_console.deadletters.feature import DEAD_LETTER_DISCARD, DEAD_LETTER_EDIT, DEAD_LETTER_REDRIVE
 from hbus_console.deadletters.group_mark import mark
 from hbus_console.deadletters.groups import LetterFilters, listing
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.deadletters.taken import left, taken
+from hbus_console.evidence import freshness
 from hbus_console.messages.feature import PAYLOAD_READ, PAYLOAD_REVEAL
 from hbus_console.operations.outcomes import Made, fate
 from hbus_console.operations.reading import that_made
@@ -37,6 +38,7 @@ from hbus_console.topics.handler_errors import told_whole_from
 from hbus_console.topics.models import Topic
 from hbus_console.ui.control_characters import escaped
 from hbus_console.ui.curl import CurlRequest
+from hbus_console.ui.pages import clock
 from hbus_console.ui.streaming import json_lines
 from hbus_console.ui.timerange import time_range
 
@@ -147,6 +149,9 @@ def _list(
         "filters": filters,
         "narrowed": filters != LetterFilters(state=filters.state),
         "listing": found,
+        "of": (of := freshness.dead_letters(clock.now_ms())),
+        "waiting": counting.told(found.letters, of),
+        "groups": counting.told(found.found, of),
         "opened": opened,
         "states": [(value, word.lower()) for value, word in DeadLetter.State.choices],
         "topics": _names(who, found, "topic"),

@@ -21,6 +21,7 @@ from hbus_console.audit.feature import AUDIT_READ
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.subjects import about
 from hbus_console.deadletters.models import DeadLetter
+from hbus_console.evidence import freshness
 from hbus_console.evidence.columns import texts
 from hbus_console.messages.became import meant_for_one
 from hbus_console.messages.by_event import off_index
@@ -213,7 +214,7 @@ class Life:
 def life(actor: Actor, message_id: str, topic_name: str = "", source: str = "") -> Life:
     """Gather it. Where several topics or sources have a message of that id and none is named, it is the newest one that
     ``actor`` may see. Raises ``NotThere`` when neither ledger nor dead letters know it, or ``actor`` may not see it;
-    ``NotYet`` for an id so young that its evidence may still be on its way.
+    ``NotYet`` for an id so young that its evidence may still be on its way, or made since a keeper booked last.
     """
     seen = topic_filter(visible_scopes(actor))
     rows = LedgerMessage.objects.alias(its_topic=off_index("topic")).filter(seen, message_id=message_id)
@@ -228,12 +229,8 @@ def life(actor: Actor, message_id: str, topic_name: str = "", source: str = "") 
     elif known:
         topic_name, source = next(place for each in reversed(letters) if (place := (each.topic, each.source)) in known)
     else:
-        if settings.HBUS_LEDGER and _is_young(message_id):
-            raise NotYet(
-                f"Message {message_id[:64]} is not yet in the ledger.",
-                remedy="Ask again in a moment: what happens is booked about a second later.",
-                field="id",
-            )
+        if settings.HBUS_LEDGER and (why := _not_yet(message_id)):
+            raise NotYet(f"Message {message_id[:64]} is not yet in the ledger.", remedy=why, field="id")
         raise NotThere(
             f"The ledger has no message {message_id[:64]!r}.",
             remedy="It may never have existed, lie outside your scope, or be older than what the ledger keeps.",
@@ -281,10 +278,17 @@ def _target(found: Life) -> str:
     return meant_for_one([found.entry]).get(found.entry.identity, "") if found.entry is not None else ""
 
 
-def _is_young(message_id: str) -> bool:
-    made_ms = instant_of(message_id)
+def _not_yet(message_id: str) -> str:
+    """Why its evidence may still come; empty when none does."""
+    made_ms, now_ms = instant_of(message_id), _clock.now_ms()
     # An id may come from a host whose clock is a little ahead.
-    return made_ms is not None and -YOUNG_MS < _clock.now_ms() - made_ms < YOUNG_MS
+    if made_ms is None or made_ms - now_ms >= YOUNG_MS:
+        return ""
+    booked = freshness.facts(now_ms)
+    if booked.of_ms and not booked.known and made_ms > booked.of_ms - YOUNG_MS:
+        return f"Ask again once a keeper runs: what happened is {booked.why}."
+    young = now_ms - made_ms < YOUNG_MS
+    return "Ask again in a moment: what happens is booked about a second later." if young else ""
 
 
 def conversation(actor: Actor, correlation_id: str) -> list[LedgerMessage]:

@@ -20,6 +20,7 @@ from hbus_console.access.scopes import namespace_q
 from hbus_console.access.web import actor, console_view, field_errors
 from hbus_console.deadletters.feature import DEAD_LETTER_REDRIVE
 from hbus_console.deadletters.models import DeadLetter
+from hbus_console.evidence import freshness
 from hbus_console.messages import addresses, browsing, graph, in_log, search, services
 from hbus_console.messages import attempt_chart as lanes
 from hbus_console.messages import export as evidence
@@ -35,6 +36,7 @@ from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics.models import Topic
 from hbus_console.ui.curl import CurlRequest
 from hbus_console.ui.formats import counted, num
+from hbus_console.ui.pages import clock
 from hbus_console.ui.timerange import DEFAULT, PARAMETERS, named_in, time_range
 from hbus_console.wiring import bus
 
@@ -69,6 +71,7 @@ def messages(request: HttpRequest) -> HttpResponse:
         "field": field,
         "in_log": in_log,
         "reach": reach(who_asks),
+        "booked": freshness.facts(clock.now_ms()),
         "ledger_on": settings.HBUS_LEDGER,
         "topics": list(Topic.objects.filter(namespace_q(who_asks, "name")).values_list("name", flat=True)),
         "range_parameters": [(name, request.GET.get(name, "")) for name in PARAMETERS],
@@ -117,7 +120,8 @@ def _only_in_log(request: HttpRequest, message_id: str) -> dict[str, Any]:
     named."""
     topic = request.GET.get("topic", "")
     found = in_log.look(actor(request), topic, message_id, request.GET.get("source", "")) if topic else None
-    return {"nav": "messages", "message_id": message_id, "in_log": found}
+    booked = freshness.facts(clock.now_ms())
+    return {"nav": "messages", "message_id": message_id, "in_log": found, "booked": booked}
 
 
 @require_POST
@@ -233,6 +237,7 @@ def _message(
     context: dict[str, Any] = {
         "nav": "messages",
         "life": found,
+        "booked": freshness.facts(clock.now_ms()),
         "source_name": who(found.source),
         "tab": tab if tab in _TABS else "timeline",
         "moments": list(_told(found)),

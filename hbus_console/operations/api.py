@@ -13,6 +13,7 @@ from rest_framework import status
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from engine.core.clock import SystemClock
 from engine.core.subject import Subject
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import SOMEWHERE, Actor, require
@@ -20,9 +21,12 @@ from hbus_console.api.answers import PAGES, REFUSED, answers, described, fields_
 from hbus_console.api.bodies import Body, ReasonBody
 from hbus_console.api.subjects import message_of, namespace_as_topic, subscription_of, topic_of
 from hbus_console.api.views import ApiView
+from hbus_console.evidence import freshness
 from hbus_console.operations import guarded, reading, services
 from hbus_console.operations.kinds import OperationKind, Plan, Sample, Taken, installed_kind, kind_named
 from hbus_console.operations.models import Operation, OperationItem
+
+_clock = SystemClock()
 
 
 class PlanBody(Body):
@@ -178,7 +182,8 @@ def operation_out(actor: Actor, row: Operation) -> dict[str, Any]:
 
 def operations_out(actor: Actor, rows: Sequence[Operation]) -> list[dict[str, Any]]:
     """Likewise several: a fixed number of queries, and one for each that asks about what ``actor`` may not reveal."""
-    sentences, specs = reading.sentences(rows), services.specs_for(actor, rows)
+    sentences = reading.sentences(rows, freshness.facts(_clock.now_ms()))
+    specs = services.specs_for(actor, rows)
     return [_out(row, sentences.get(row.pk, ""), specs[row.pk]) for row in rows]
 
 

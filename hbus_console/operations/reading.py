@@ -13,6 +13,8 @@ from engine.core.errors import BadInput
 from engine.core.subject import Subject
 from hbus_console import cursors
 from hbus_console.access.permissions import Actor
+from hbus_console.evidence import freshness
+from hbus_console.evidence.freshness import Freshness
 from hbus_console.operations import services
 from hbus_console.operations.kinds import kind_named
 from hbus_console.operations.models import Operation, OperationItem, OperationPlace
@@ -47,8 +49,9 @@ def held_itself(operation: Operation) -> bool:
     return operation.state == Operation.State.PAUSED and 0 < operation.first == operation.handled
 
 
-def sentences(operations: Sequence[Operation]) -> dict[int, str]:
-    """What became of what each of them published, in words, by their ids: a fixed number of queries.
+def sentences(operations: Sequence[Operation], booked: Freshness) -> dict[int, str]:
+    """What became of what each of them published, in words, by their ids: a fixed number of queries. ``booked``: of
+    when the facts are that this is known from.
 
     Empty for one that published nothing: "copied; 22 settled, 105 wait behind the open breaker of billing".
     """
@@ -58,10 +61,12 @@ def sentences(operations: Sequence[Operation]) -> dict[int, str]:
     for place in OperationPlace.objects.filter(operation__in=waiting).exclude(waiting=0, retrying=0):
         places.setdefault(place.operation_id, []).append(place)
     held = holdings({place.subject for each in places.values() for place in each})
-    return {each.pk: _sentence(each, places.get(each.pk, []), held) for each in told}
+    return {each.pk: _sentence(each, places.get(each.pk, []), held, booked) for each in told}
 
 
-def _sentence(operation: Operation, places: Sequence[OperationPlace], held: Mapping[Subject, str]) -> str:
+def _sentence(
+    operation: Operation, places: Sequence[OperationPlace], held: Mapping[Subject, str], booked: Freshness
+) -> str:
     known = [
         (operation.settled, "settled"),
         (operation.died, kind_named(operation.kind).died),
@@ -73,9 +78,11 @@ def _sentence(operation: Operation, places: Sequence[OperationPlace], held: Mapp
         if operation.waiting:
             said.append(f"{num(operation.waiting)} not decided after {PATIENCE.days} days")
         return ", ".join(said)
-    if operation.state == Operation.State.SETTLING:
-        return f"copied; {', '.join([*said, *_waits(operation, places, held)])}"
-    return ", ".join([*said, *_waits(operation, places, held)])
+    if booked.known:
+        said += _waits(operation, places, held)
+    elif operation.waiting:
+        said.append(f"what became of {num(operation.waiting)} is {booked.why}")
+    return f"{'copied; ' if operation.state == Operation.State.SETTLING else ''}{', '.join(said)}"
 
 
 def _waits(operation: Operation, places: Sequence[OperationPlace], held: Mapping[Subject, str]) -> list[str]:
@@ -102,10 +109,10 @@ class Reached:
     outcome: str
 
 
-def reached_by(actor: Actor, place: Subject, most: int) -> list[Reached]:
+def reached_by(actor: Actor, place: Subject, most: int, now_ms: int) -> list[Reached]:
     """The newest operations that reached ``place``, of those that ``actor`` may see."""
     found = list(services.operations(actor).filter(places__place=str(place)).order_by("-pk")[:most])
-    told = sentences(found)
+    told = sentences(found, freshness.facts(now_ms))
     return [Reached(each, told.get(each.pk, "")) for each in found]
 
 

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from engine.core.clock import SystemClock
 from engine.core.numbers import whole
 from hbus_console.access.permissions import Actor
 from hbus_console.audit.links import SHOWN, Group
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.telling import Told, tell_all
 from hbus_console.audit.trail import visible
+from hbus_console.evidence import freshness
 from hbus_console.operations import services
 from hbus_console.operations.models import Operation, OperationItem
 from hbus_console.operations.reading import sentences
 from hbus_console.registry.declaration import SubjectKind
 from hbus_console.registry.subjects import kind_named
+
+_clock = SystemClock()
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,5 @@ def related(actor: Actor, entry: AuditEntry) -> list[Group]:
     same = visible(actor).filter(target_type=entry.target_type, target=entry.target).exclude(seq=entry.seq)
     told = tell_all(same.order_by("-seq")[:SHOWN])
     things = kind_named(items[0].kind if items else "thing")
-    return [
-        Group("operations/_work.html", OperationWork(found, things, items, told, sentences([found]).get(found.pk, "")))
-    ]
+    outcome = sentences([found], freshness.facts(_clock.now_ms())).get(found.pk, "")
+    return [Group("operations/_work.html", OperationWork(found, things, items, told, outcome))]

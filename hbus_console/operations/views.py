@@ -19,6 +19,8 @@ from hbus_console.access.permissions import SOMEWHERE, Actor, allows
 from hbus_console.access.web import actor, console_view, field_errors
 from hbus_console.audit.feature import AUDIT_READ
 from hbus_console.audit.trail import sees_all
+from hbus_console.evidence import freshness
+from hbus_console.evidence.freshness import Freshness
 from hbus_console.operations import guarded, reading, services, steering
 from hbus_console.operations.kinds import NotInstalled, installed_kind, installed_kinds, kind_named
 from hbus_console.operations.models import ACTIVE, Operation, OperationItem
@@ -28,7 +30,7 @@ from hbus_console.registry.subjects import kind_named as subject_kind
 from hbus_console.ui.control_characters import json_to_send
 from hbus_console.ui.curl import CurlRequest
 from hbus_console.ui.formats import listed, num
-from hbus_console.ui.pages import back_to, refuse_act
+from hbus_console.ui.pages import back_to, clock, refuse_act
 
 #: No form's number is larger; what a rate may be says the service.
 _MOST_RATE = 999_999
@@ -49,10 +51,12 @@ FIRST = 5
 def operations(request: HttpRequest) -> HttpResponse:
     who, state = actor(request), request.GET.get("state", "")
     found = reading.page(services.operations(who), state, request.GET.get("cursor", ""))
+    booked = freshness.facts(clock.now_ms())
     context = {
         "nav": "operations",
         "found": found,
-        "outcomes": reading.sentences(found.rows),
+        "booked": booked,
+        "outcomes": reading.sentences(found.rows, booked),
         "stopped": steering.stopped(found.rows),
         "state": state,
         "states": Operation.State.values,
@@ -79,6 +83,7 @@ def operation(request: HttpRequest, operation_id: int) -> HttpResponse:
     kind = kind_named(found.kind)
     missing = kind.missing if isinstance(kind, NotInstalled) else None
     items = services.items(who, found)
+    booked = freshness.facts(clock.now_ms())
     context = {
         "nav": "operations",
         "operation": found,
@@ -87,7 +92,8 @@ def operation(request: HttpRequest, operation_id: int) -> HttpResponse:
         "things": subject_kind(kind.works_on),
         "spec": json_to_send(services.specs_for(who, [found])[found.pk]),
         "items": reading.items(items, result, request.GET.get("cursor", ""), outcome),
-        "became": reading.sentences([found]).get(found.pk, ""),
+        "booked": booked,
+        "became": reading.sentences([found], booked).get(found.pk, ""),
         "result": result,
         "results": OperationItem.Result.values,
         "outcome": outcome,
@@ -96,7 +102,7 @@ def operation(request: HttpRequest, operation_id: int) -> HttpResponse:
         "held_itself": reading.held_itself(found),
         "may_steer": services.may_steer(who, found),
         "may_audit": allows(who, AUDIT_READ, found.namespace) if found.namespace else sees_all(who),
-        "steering": _steering(found, missing=missing is not None),
+        "steering": _steering(found, booked, missing=missing is not None),
         "steered": steering.steered(found),
         "knows_all": (knows_all := guarded.knows_all(who, found)),
         "proven": guarded.proven(found) if found.guarded and knows_all else None,
@@ -111,11 +117,11 @@ def operation(request: HttpRequest, operation_id: int) -> HttpResponse:
     return answer
 
 
-def _steering(found: Operation, *, missing: bool) -> list[tuple[str, str, str]]:
+def _steering(found: Operation, booked: Freshness, *, missing: bool) -> list[tuple[str, str, str]]:
     """Verb, title and effect of each sheet. What is to follow its first few says how these fared."""
     if not reading.held_itself(found):
         return [each for each in STEERING if each[0] != "resume" or not missing]
-    fared = reading.sentences([found]).get(found.pk, "") or "what became of them is not known"
+    fared = reading.sentences([found], booked).get(found.pk, "") or "what became of them is not known"
     # Of some that was not known before it began.
     left = num(max(0, found.total - found.handled)) if found.total else "All that is left, nobody knows how many,"
     resume = (

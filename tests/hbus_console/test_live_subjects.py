@@ -51,7 +51,16 @@ TELLS: dict[str, set[str]] = {
     "jobs_runprogress": {"progress:"},
     "jobs_taglimit": {"tags"},
     # Of when rates and dead letters are.
-    "ledger_cursor": {"subscription", "subscription:", "topic", "topic:"},
+    "ledger_cursor": {
+        "letters",
+        "messages",
+        "operations",
+        "operation:",
+        "subscription",
+        "subscription:",
+        "topic",
+        "topic:",
+    },
     "ledger_evidence": {"evidence"},
     "ledger_flowsample": {"subscription", "subscription:", "topic", "topic:"},
     "ledger_lagsample": {"subscription", "subscription:", "topic", "topic:"},

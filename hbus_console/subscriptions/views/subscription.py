@@ -72,7 +72,7 @@ def detail(request: HttpRequest, topic: str, group: str) -> HttpResponse:
     if context["may_audit"]:
         entries = visible(who).filter(about(subscription_subject(topic, group))).order_by("-seq")
         context["told"] = tell_all(entries[:ENTRIES])
-    context["reached"] = reached_by(who, subscription_subject(topic, group), OPERATIONS)
+    context["reached"] = reached_by(who, subscription_subject(topic, group), OPERATIONS, clock.now_ms())
     context["page"] = page = subscription_page.build(who, row, time_range(request), clock.now_ms())
     if (row.paused or row.topic.paused) and page.lag is not None:
         context["drain"] = services.drain_status_if_known(who, topic, group)

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from engine.core.clock import SystemClock
 from hbus_console.access.permissions import Actor
 from hbus_console.deadletters import counting, live, reading
 from hbus_console.deadletters.groups import LetterFilters
@@ -47,6 +48,7 @@ def test_the_newest_page_and_the_next_are_found_without_sorting_all(operator: Ac
 
 @pytest.mark.usefixtures("many")
 def test_the_menu_counts_to_a_bound_and_says_so(operator: Actor, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept(SystemClock().now_ms())
     assert counting.waiting(operator) == MANY
     monkeypatch.setattr(counting, "MOST_COUNTED", 100)
     with database_work("default") as cost:

@@ -9,18 +9,26 @@ from urllib.parse import urlencode
 import pytest
 from django.test import Client
 
+from engine.core.clock import SystemClock
 from hbus_console.audit.models import AuditEntry
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.outbox.models import OutboxMessage
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics.models import Topic
 from tests.hbus_console.deadletters.conftest import MakeLetter
+from tests.hbus_console.kept import kept
 from tests.hbus_console.messages.conftest import sign_in
 
 __all__ = ["sign_in"]
 
 pytestmark = [pytest.mark.django_db(databases=["default", "ledger"]), pytest.mark.usefixtures("facts")]
 SignIn = Callable[..., Client]
+
+
+@pytest.fixture(autouse=True)
+def keeper(db: None) -> None:
+    """One goes on: what it takes over is all there is."""
+    kept(SystemClock().now_ms())
 
 
 def test_groups_are_listed_with_what_an_operator_asks_first(sign_in: SignIn, make_letter: MakeLetter) -> None:

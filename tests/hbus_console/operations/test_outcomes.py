@@ -11,11 +11,12 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from engine.bus.conformance.running import FactRecorder
-from engine.core.clock import ManualClock
+from engine.core.clock import ManualClock, SystemClock
 from hbus_console.access.permissions import Actor
 from hbus_console.accounts.models import User
 from hbus_console.audit.models import AuditEntry
 from hbus_console.deadletters.services import redrive_now
+from hbus_console.evidence.freshness import Freshness
 from hbus_console.messages.models import LedgerEvent
 from hbus_console.operations import live, reading, services, watching
 from hbus_console.operations.models import Operation, OperationItem
@@ -24,10 +25,13 @@ from hbus_console.operations.runner import OperationRunner
 from hbus_console.operations.watching import OutcomeWatcher
 from hbus_console.subscriptions.models import Subscription
 from tests.hbus_console.deadletters.conftest import MakeLetter
+from tests.hbus_console.kept import kept
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
 
 SPEC = {"topic": "booking.changed"}
+#: The keeper goes on.
+BOOKED = Freshness(0, known=True)
 
 
 @dataclass
@@ -67,7 +71,7 @@ def said(message_id: str, kind: str) -> None:
 
 def sentence(operation: Operation) -> str:
     operation.refresh_from_db()
-    return reading.sentences([operation])[operation.pk]
+    return reading.sentences([operation], BOOKED)[operation.pk]
 
 
 def counts(operation: Operation) -> tuple[int, ...]:
@@ -141,6 +145,7 @@ def test_what_waits_behind_an_open_breaker_is_said_to(
 
     client = Client()
     client.force_login(User.objects.get(username="olga"))
+    kept(SystemClock().now_ms())
     page = client.get(f"/operations/{operation.pk}/").content.decode()
     assert "2 wait behind the open breaker of partner-sync" in page
     assert 'hx-trigger="every 1s"' in page, "it follows them until the last is decided"
@@ -350,7 +355,7 @@ def test_an_operation_of_the_version_before_is_not_followed(bench: Bench) -> Non
     )
     bench.watcher.tick()
     old.refresh_from_db()
-    assert (old.moves, old.percent, reading.sentences([old])) == (False, 100, {})
+    assert (old.moves, old.percent, reading.sentences([old], BOOKED)) == (False, 100, {})
 
 
 def test_the_letter_the_subscription_and_the_chart_lead_to_it(bench: Bench, make_letter: MakeLetter) -> None:
@@ -360,6 +365,7 @@ def test_the_letter_the_subscription_and_the_chart_lead_to_it(bench: Bench, make
     bench.watcher.tick()
     client = Client()
     client.force_login(User.objects.get(username="olga"))
+    kept(SystemClock().now_ms())
 
     panel = client.get(f"/dead-letters/?letter={letter.pk}").content.decode()
     assert f'href="/operations/{operation.pk}/"' in panel

@@ -20,6 +20,7 @@ from hbus_console.access.permissions import Actor, Forbidden, ScopedRole
 from hbus_console.accounts.actors import actor_of
 from hbus_console.accounts.models import User
 from hbus_console.audit.models import AuditEntry
+from hbus_console.evidence.freshness import Freshness
 from hbus_console.operations import reading, services
 from hbus_console.operations.models import OperationItem
 from hbus_console.operations.runner import OperationRunner
@@ -371,7 +372,7 @@ def test_what_does_not_fit_where_it_goes_is_said_before_and_left(admin: Actor, p
     operation = replay(admin, into_topic=into.name)
     assert (operation.done, operation.failed) == (30, 10)
     assert operation.note == "Scanned 40, matched 40 (10 of them left), reached the end of the range"
-    assert reading.sentences([operation])[operation.pk].startswith("copied; ")
+    assert reading.sentences([operation], Freshness())[operation.pk].startswith("copied; ")
 
 
 def test_a_schema_tells_nobody_what_is_masked(editor: Actor, published: list[Receipt]) -> None:

@@ -11,6 +11,7 @@ from hbus_console.registry.declaration import Feature, MenuEntry
 from hbus_console.registry.loading import features
 from hbus_console.ui import menu
 from tests.hbus_console.accounts.conftest import MakeUser
+from tests.hbus_console.kept import kept
 from tests.hbus_console.ui.conftest import dead_letters
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
@@ -38,7 +39,10 @@ def test_the_time_range_holds_on_every_entry(page: Client) -> None:
     assert 'href="/cluster/?range=24h"' in html
 
 
-def test_dead_letters_count_only_what_one_may_see(page: Client, viewer: User, browse: Callable[[User], Client]) -> None:
+def test_dead_letters_count_only_what_one_may_see(
+    page: Client, viewer: User, browse: Callable[[User], Client], now_ms: int
+) -> None:
+    kept(now_ms)
     dead_letters(3, "booking.changed")
     dead_letters(4, "stay.completed", fingerprint="02be41")
     assert '<span class="count" data-live="dead/menu">7</span>' in page.get("/ui-kit/").content.decode()
