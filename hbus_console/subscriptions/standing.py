@@ -22,15 +22,19 @@ from hbus_console.subscriptions.services.breaker import open_breakers
 from hbus_console.topics.scopes import topic_filter
 from hbus_console.traffic import flow
 from hbus_console.traffic.standing import Backlog, failing
+from hbus_console.ui import formats
 from hbus_console.ui.rows import Filters, owned
 from hbus_console.ui.timerange import TimeRange
 
 #: Waiting longer than this behind a subscription that is not held means it does not keep up.
 BEHIND_MS = 60_000
+#: The share of attempts from which on most of them failed.
+MOST = 0.5
 #: What a row's :attr:`SubscriptionRow.state` may say.
 STATES = (
     "active",
     "behind",
+    "retrying",
     "keys parked",
     "breaker open",
     "breaker probing",
@@ -104,6 +108,18 @@ class SubscriptionRow:
         return not self.held and not self.parked and (self.oldest_us or 0) > BEHIND_MS * 1000
 
     @property
+    def fails(self) -> str:
+        """What fails just now, in words; empty where nothing waits to be tried again and most attempts succeed."""
+        said = []
+        if again := self.lag.retrying if self.lag else 0:
+            waits = "waits" if again == 1 else "wait"
+            said.append(f"{formats.counted(again, 'message')} {waits} to be tried again")
+        failed = self.rates.failed_share
+        if failed is not None and failed > MOST:
+            said.append(f"{'every attempt' if failed == 1 else 'most attempts'} of the last half minute failed")
+        return "; ".join(said)
+
+    @property
     def state(self) -> str:
         """The word for it."""
         if stopped := self._stopped:
@@ -114,6 +130,8 @@ class SubscriptionRow:
             return "unknown"
         if self.behind:
             return "behind"
+        if self.fails:
+            return "retrying"
         # That something has waited long is known of what is known; that nothing has, only of all.
         return "unknown" if self.unsettled is None else "active"
 

@@ -284,7 +284,7 @@ def _answer(
         return f"{where} paused: “{reason}”.", "warn"
     if not any(line.at_work for line in lines):
         return "No consumer runs it: messages wait.", "bad" if lag and lag.unsettled else "warn"
-    if wanted := _stopped(row, lines) or _undecided(row, lag) or _slow(lag, now_ms):
+    if wanted := _stopped(row, lines) or _undecided(row, lag) or _slow(row, lag, now_ms):
         return wanted
     if row.rates.settled is None:
         return f"It keeps up; how much it settles is {row.booked.why}.", "warn"
@@ -315,14 +315,15 @@ def _undecided(row: SubscriptionRow, lag: Lag | None) -> tuple[str, str] | None:
     return None
 
 
-def _slow(lag: Lag | None, now_ms: int) -> tuple[str, str] | None:
-    """That it does not keep up, or that nobody knows."""
-    if lag is None or lag.unsettled == 0:
-        return None
-    if lag.oldest_ms and now_ms - lag.oldest_ms > BEHIND_MS:
+def _slow(row: SubscriptionRow, lag: Lag | None, now_ms: int) -> tuple[str, str] | None:
+    """That it does not keep up, that what it does fails, or that nobody knows."""
+    fails = row.fails
+    if lag and lag.unsettled != 0 and lag.oldest_ms and now_ms - lag.oldest_ms > BEHIND_MS:
         many = "the store cannot tell how many wait" if lag.unsettled is None else f"{lag.unsettled:,} unsettled"
-        return f"It does not keep up: {many}.", "warn"
-    if lag.unsettled is None:
+        return f"It does not keep up: {'; '.join(filter(None, [many, fails]))}.", "warn"
+    if fails:
+        return f"{fails[0].upper()}{fails[1:]}.", "warn"
+    if lag and lag.unsettled is None:
         return "Nobody knows whether it keeps up: the store cannot tell how many wait.", "warn"
     return None
 

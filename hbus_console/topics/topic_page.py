@@ -141,6 +141,10 @@ def _slow(going: list[SubscriptionRow]) -> tuple[str, str] | None:
         return f"{_names(behind)} {'does' if len(behind) == 1 else 'do'} not keep up.", "warn"
     if parked := [row for row in going if row.parked]:
         return f"{_names(parked)} {'has' if len(parked) == 1 else 'have'} keys set aside, to be decided on.", "warn"
+    if failing := [row for row in going if row.fails]:
+        if len(failing) == 1:
+            return f"{_names(failing)} does not keep up: {failing[0].fails}.", "warn"
+        return f"{_names(failing)} do not keep up: what failed waits to be tried again.", "warn"
     if dark := [row for row in going if row.unsettled is None]:
         whether = f"whether {_names(dark)} {'keeps' if len(dark) == 1 else 'keep'} up"
         unasked = Backlog.of(row.lag for row in dark).unasked

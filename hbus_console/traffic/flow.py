@@ -62,6 +62,14 @@ class Rates:
     #: Mean time in the handler; ``None`` when nothing was settled.
     handler_us: int | None = None
 
+    @property
+    def failed_share(self) -> float | None:
+        """Share of the attempts that failed, 0 to 1; ``None`` without an attempt, or while nobody knows."""
+        if self.settled is None or self.retried is None or self.dead is None:
+            return None
+        failed = self.retried + self.dead
+        return failed / (self.settled + failed) if failed or self.settled else None
+
 
 @dataclass(frozen=True)
 class Attempts:

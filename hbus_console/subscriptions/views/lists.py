@@ -42,6 +42,7 @@ def subscriptions(request: HttpRequest) -> HttpResponse:
         "broken": sum(1 for row in rows if row.state.startswith("breaker ")),
         "parked": sum(1 for row in rows if row.state == "keys parked"),
         "unhandled": sum(1 for row in rows if row.state == "no handler"),
+        "retrying": sum(1 for row in rows if row.state == "retrying"),
         "behind": sum(1 for row in rows if row.behind),
         # Whatever a state may ever be called: one that is not active does not keep up.
         "well": all(row.state == "active" and not row.dead and row.dead_of.known for row in rows),

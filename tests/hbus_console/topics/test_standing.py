@@ -9,7 +9,7 @@ import pytest
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.subscriptions.standing import STATES, SubscriptionRow
 from hbus_console.topics.models import Topic
-from hbus_console.traffic.flow import LagNow, Rates
+from hbus_console.traffic.flow import NOT_KNOWN, LagNow, Rates
 
 NOW_MS = 1_790_000_000_000
 LATE = LagNow("t", "g", NOW_MS, waiting=7, in_flight=0, retrying=0, oldest_ms=NOW_MS - 120_000)
@@ -38,6 +38,13 @@ PAUSED = Subscription(topic=Topic(name="t"), group="g", handler=Subscription.Han
         (replace(ROW, lag=replace(KEEPS_UP, parked=3)), "keys parked"),
         (replace(ROW, lag=replace(LATE, parked=3), breaker="open"), "breaker open"),
         (replace(ROW, lag=LATE, breaker="probing"), "breaker probing"),
+        (replace(ROW, lag=replace(KEEPS_UP, retrying=2)), "retrying"),
+        (replace(ROW, lag=replace(KEEPS_UP, waiting=None, retrying=2)), "retrying"),
+        (replace(ROW, lag=replace(LATE, retrying=2)), "behind"),
+        (replace(ROW, rates=Rates(settled=1.0, retried=1.1)), "retrying"),
+        (replace(ROW, rates=Rates(settled=1.0, retried=0.9)), "active"),
+        (replace(ROW, rates=Rates(dead=0.1)), "retrying"),
+        (replace(ROW, rates=NOT_KNOWN), "active"),
         (replace(ROW, served=True), "active"),
         (replace(ROW, served=False), "no consumer"),
         (replace(ROW, lag=replace(LATE, parked=3), served=False), "no consumer"),
@@ -54,3 +61,17 @@ def test_what_waits_for_a_person_is_not_called_slow() -> None:
     assert replace(ROW, lag=LATE).behind
     assert not replace(ROW, lag=replace(LATE, parked=3)).behind
     assert not replace(ROW, lag=LATE, subscription=PAUSED).behind
+
+
+@pytest.mark.parametrize(
+    ("retrying", "rates", "said"),
+    [
+        (0, Rates(settled=3.0), ""),
+        (1, Rates(settled=3.0), "1 message waits to be tried again"),
+        (6, Rates(retried=0.2), "6 messages wait to be tried again; every attempt of the last half minute failed"),
+        (6, NOT_KNOWN, "6 messages wait to be tried again"),
+        (0, Rates(settled=1.0, dead=1.5), "most attempts of the last half minute failed"),
+    ],
+)
+def test_what_fails_is_said(retrying: int, rates: Rates, said: str) -> None:
+    assert replace(ROW, lag=replace(KEEPS_UP, retrying=retrying), rates=rates).fails == said
