@@ -88,15 +88,15 @@ def _sentence(
 def _waits(operation: Operation, places: Sequence[OperationPlace], held: Mapping[Subject, str]) -> list[str]:
     most = sorted(places, key=lambda place: -(place.waiting + place.retrying))
     stuck = [place for place in most if place.subject in held][:_NAMED]
-    said = []
+    said, rest = [], operation.waiting
     for place in stuck:
-        count = place.waiting + place.retrying
-        said.append(f"{num(count)} {'waits' if count == 1 else 'wait'} {held[place.subject]}")
-    retrying = sum(place.retrying for place in most if place not in stuck)
-    if retrying:
+        # Places are counted once a look has met everything, and some of it may be decided since.
+        if count := min(rest, place.waiting + place.retrying):
+            said.append(f"{num(count)} {'waits' if count == 1 else 'wait'} {held[place.subject]}")
+        rest -= count
+    if retrying := min(rest, operation.retrying, sum(place.retrying for place in most if place not in stuck)):
         said.append(f"{num(retrying)} {'is' if retrying == 1 else 'are'} retrying")
-    rest = operation.waiting - sum(place.waiting + place.retrying for place in stuck) - retrying
-    if rest > 0:
+    if rest := rest - retrying:
         said.append(f"{num(rest)} {'waits' if rest == 1 else 'wait'} to be handled")
     return said
 

@@ -127,6 +127,8 @@ def _write(operation: Operation, items: Sequence[OperationItem], told: Sequence[
     if not changed:
         return False
     with transaction.atomic():
+        # Whoever else writes outcomes of it waits: what retries is counted of all that is written.
+        Operation.objects.select_for_update().get(pk=operation.pk)
         added: Counter[str] = Counter()
         for (outcome, detail), numbers in changed.items():
             written = operation.items.filter(pk__in=numbers, outcome__in=UNDECIDED).update(
@@ -134,18 +136,21 @@ def _write(operation: Operation, items: Sequence[OperationItem], told: Sequence[
             )
             if outcome in _COUNTED:
                 added[_COUNTED[outcome]] += written
-        if added:
-            more: Mapping[str, Any] = {name: F(name) + count for name, count in added.items()}
-            Operation.objects.filter(pk=operation.pk).update(**more)
+        more: Mapping[str, Any] = {name: F(name) + count for name, count in added.items()}
+        # Together, so that nobody reads more that retries than still waits.
+        Operation.objects.filter(pk=operation.pk).update(retrying=_retrying(operation), **more)
     return True
+
+
+def _retrying(operation: Operation) -> int:
+    return operation.items.filter(outcome=Outcome.RETRYING).count()
 
 
 def _conclude(operation: Operation, look: _Look, now: datetime) -> None:
     """What the look found as a whole, and the end if that was the last of it."""
     with transaction.atomic():
         _tell_places(operation, look)
-        retrying = sum(count for (_, outcome), count in look.waits.items() if outcome == Outcome.RETRYING)
-        Operation.objects.filter(pk=operation.pk).update(retrying=retrying, looked_at=look.began)
+        Operation.objects.filter(pk=operation.pk).update(looked_at=look.began)
         operation.refresh_from_db()
         if operation.active or not (operation.waiting == 0 or _is_late(operation, now)):
             return

@@ -114,6 +114,31 @@ def test_it_is_done_when_the_last_copy_is_decided(bench: Bench, make_letter: Mak
     assert AuditEntry.objects.filter(action="operation.outcome").count() == 1
 
 
+def test_at_no_moment_more_are_told_than_were_published(
+    bench: Bench, make_letter: MakeLetter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(3):
+        make_letter()
+    operation = bench.redrive()
+    first, second, third = copies()
+    for each in (first, second):
+        said(each, "retried")
+    bench.watcher.tick()
+    assert counts(operation) == (3, 0, 0, 0, 0, 3, 2)
+    # Somebody reads between the pages of a look, and before it has come to its end.
+    for each in (first, third):
+        said(each, "settled")
+    monkeypatch.setattr(watching, "PAGE", 1)
+    monkeypatch.setattr(watching, "PAGES", 1)
+    bench.clock.advance(60)
+    seen = []
+    while operation.items.filter(outcome="settled").count() < 2:
+        bench.watcher.tick()
+        seen.append((counts(operation)[1], counts(operation)[5:], sentence(operation)))
+    assert (1, (2, 1), "copied; 1 settled, 1 is retrying, 1 waits to be handled") in seen
+    assert seen[-1] == (2, (1, 1), "copied; 2 settled, 1 is retrying")
+
+
 def test_of_what_nobody_told_it_is_unknown_as_soon_as_that_is_found_and_stays_so(
     bench: Bench, make_letter: MakeLetter
 ) -> None:
