@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 from html import unescape
 
 import pytest
@@ -15,9 +16,11 @@ from engine.core.errors import Conflict
 from engine.core.subject import Subject
 from hbus_console.access.permissions import Actor
 from hbus_console.accounts.models import User
+from hbus_console.evidence.freshness import STALE_MS
 from hbus_console.operations import kinds, services
 from hbus_console.operations.models import Operation
 from hbus_console.operations.runner import OperationRunner
+from tests.hbus_console.kept import kept
 from tests.hbus_console.operations.conftest import MakeUser, Words
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
@@ -203,3 +206,31 @@ def test_who_held_it_by_its_own_plan_is_itself(page: Client, runner: OperationRu
     )
     with pytest.raises(Conflict, match="It held itself"):
         services.pause(operator, started.pk, "why")
+
+
+@pytest.mark.parametrize("state", ["paused", "settling", "done", "cancelled", "failed"])
+def test_a_speed_is_of_now_only_while_it_runs(page: Client, operation: Operation, state: str) -> None:
+    now = timezone.now()
+    kept(round(now.timestamp() * 1000))
+    Operation.objects.update(
+        state="running", rate_per_s=20, total=100, done=56, copies=56, went_at=now - timedelta(seconds=10), moved_at=now
+    )
+
+    def told() -> str:
+        shown = page.get(f"/operations/{operation.pk}/").content.decode()
+        return " ".join(re.search(r'<span class="meta">(.*?)</span>', shown, re.S)[1].split())  # type: ignore[index]
+
+    assert told() == "5.6 a second of 20 · about 8 s left"
+    Operation.objects.update(state=state)
+    assert told() == "5.6 a second on average"
+    Operation.objects.update(went_at=None)
+    assert told() == ("at most 20 a second" if state == "paused" else "")
+
+
+def test_a_speed_is_not_of_now_where_nobody_is_known_to_work(page: Client, operation: Operation) -> None:
+    now = timezone.now()
+    kept(round(now.timestamp() * 1000) - STALE_MS)
+    Operation.objects.update(state="running", total=100, done=56, went_at=now - timedelta(seconds=10), moved_at=now)
+    shown = page.get(f"/operations/{operation.pk}/").content.decode()
+    assert "5.6 a second on average" in shown
+    assert " left<" not in shown
