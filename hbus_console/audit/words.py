@@ -35,11 +35,19 @@ _OUTCOMES = {
     OUTCOME_UNKNOWN: "got no answer, so nobody knows whether it was done",
     FOUND_DONE: "found it done",
 }
+#: How an entry begins that was written before its act, where a later one tells that outcome of it.
+_ATTEMPTS = {
+    CAME_TO_NOTHING: "tried, and nothing came of it",
+    OUTCOME_UNKNOWN: "tried, and got no answer",
+}
 
 
 def did(entry: AuditEntry, action: str = "") -> str:
-    """What was done, to stand between actor and target. ``action``: what it came to, where a later entry says so."""
-    return _did(action or entry.action, entry)
+    """What was done, to stand between actor and target. ``action``: what it came to, where a later entry says so: then
+    this one tells of the attempt, and that one of the outcome.
+    """
+    said = next((said for ending, said in _ATTEMPTS.items() if action.endswith(ending)), "")
+    return f"{said}: {_did(entry.action, entry)}" if said else _did(entry.action, entry)
 
 
 def _did(action: str, entry: AuditEntry) -> str:

@@ -75,15 +75,17 @@ def test_what_the_store_then_refuses_is_told_too(
 @pytest.mark.parametrize(
     ("status", "said", "unknown"),
     [
-        (Status.FAILED, "could not publish", False),
-        (Status.UNKNOWN, "does not know whether it published", True),
-        (Status.OK, "published", False),
+        (Status.FAILED, ["tried, and nothing came of it: published", "could not publish"], False),
+        (Status.UNKNOWN, ["tried, and got no answer: published", "does not know whether it published"], True),
+        (Status.OK, ["published"], False),
     ],
 )
 def test_the_entry_of_an_attempt_is_told_with_what_became_of_it(
-    topic: Topic, monkeypatch: pytest.MonkeyPatch, *, status: Status, said: str, unknown: bool
+    topic: Topic, monkeypatch: pytest.MonkeyPatch, *, status: Status, said: list[str], unknown: bool
 ) -> None:
-    """Found by a stranger: who looked for publishes alone read of one that nobody had stored."""
+    """Found by strangers: who looked for publishes alone read of one that nobody had stored, and who looked for all
+    read the same twice.
+    """
 
     def answer(topic: str, batch: Sequence[Outgoing]) -> list[Outcome]:
         return [Outcome(status, one.message_id, error="full") for one in batch]
@@ -93,8 +95,10 @@ def test_the_entry_of_an_attempt_is_told_with_what_became_of_it(
         publishing.publish_by_hand(OPERATOR, topic.name, {})
     entry = AuditEntry.objects.get(action="message.publish")
     for shown in (tell(entry), tell_all([entry])[0]):
-        assert (shown.did, shown.unknown) == (said, unknown)
+        assert (shown.did, shown.unknown) == (said[0], unknown)
         assert (shown.tone == "warn") is (status is not Status.OK)
+    both = AuditEntry.objects.filter(action__startswith="message.publish").order_by("seq")
+    assert [shown.did for shown in tell_all(both)] == said
 
 
 @pytest.mark.parametrize(("key", "remedy"), [("", "Look for it by this id first"), ("k", "the same idempotency key")])
