@@ -143,7 +143,9 @@ def test_an_instant_in_milliseconds_is_told_as_one_and_a_duration_is_not() -> No
 @pytest.mark.parametrize("action", ["message.publish", "subscription.unpark_skip", "worker.hold"])
 @pytest.mark.parametrize("ending", [".unknown", ".failed"])
 def test_an_attempt_and_its_outcome_read_differently(action: str, ending: str) -> None:
-    attempt, outcome = (AuditEntry(action=each, target_type="message", target="x") for each in (action, action + ending))
+    attempt, outcome = (
+        AuditEntry(action=each, target_type="message", target="x") for each in (action, action + ending)
+    )
     assert words.did(attempt, action + ending).startswith("tried, and ")
     assert words.did(attempt, action + ending) != words.did(outcome)
     assert words.did(attempt) in words.did(attempt, action + ending)
