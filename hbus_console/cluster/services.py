@@ -11,6 +11,7 @@ How much memory and disk are taken, and how much goes on in the store, is told t
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -146,6 +147,11 @@ class Cluster:
         tones |= {"warn"} if any(line.last_error and not line.last_error_age_s for line in self.processes) else set()
         cares = "warn" in tones or self.facts_dropped or self.wrong_clocks
         return "bad" if "bad" in tones else "warn" if cares else "ok"
+
+    @property
+    def machines(self) -> int:
+        """On how many machines the processes run. The supervisor's own are told without one: they are on this."""
+        return len({line.host or socket.gethostname() for line in self.processes})
 
     @property
     def wrong_clocks(self) -> list[status.ProcessLine]:

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from django.conf import settings
 from django.db import connection
 from django.test import Client
 
+from hbus_console.access.permissions import Actor
 from hbus_console.accounts.models import User
 from hbus_console.cluster import services
 from hbus_console.evidence.models import Notice
@@ -87,6 +89,15 @@ def test_the_fetch_of_spark_is_a_line_and_what_it_failed_of_is_for_who_sees_ever
         html = client.get("/cluster/").content.decode()
         assert "Spark could not be fetched." in html
         assert ("no room on the disk" in html, services.UNSAID in html) == (reads, not reads)
+
+
+def test_the_machines_are_counted(page: Client, admin_actor: Actor, stamped: None) -> None:
+    html = " ".join(page.get("/cluster/").content.decode().split())
+    assert "2 processes on one machine" in html
+    found = services.cluster(admin_actor)
+    here, there = found.processes
+    assert replace(found, processes=[here, there, replace(here, host="")]).machines == 1
+    assert replace(found, processes=[here, replace(there, host="other"), replace(here, host="")]).machines == 2
 
 
 def test_nothing_running_is_designed_too(page: Client) -> None:
