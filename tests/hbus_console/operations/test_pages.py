@@ -233,4 +233,4 @@ def test_a_speed_is_not_of_now_where_nobody_is_known_to_work(page: Client, opera
     Operation.objects.update(state="running", total=100, done=56, went_at=now - timedelta(seconds=10), moved_at=now)
     shown = page.get(f"/operations/{operation.pk}/").content.decode()
     assert "5.6 a second on average" in shown
-    assert " left<" not in shown
+    assert " s left" not in shown
