@@ -109,9 +109,12 @@ class SubscriptionRow:
 
     @property
     def fails(self) -> str:
-        """What fails just now, in words; empty where nothing waits to be tried again and most attempts succeed."""
+        """What fails just now, in words; empty where most of what it has left was never tried in vain, and most
+        attempts succeed."""
         said = []
-        if again := self.lag.retrying if self.lag else 0:
+        again = self.lag.retrying if self.lag else 0
+        # Of much that flows some is always tried again.
+        if again > MOST * (self.unsettled or 0):
             waits = "waits" if again == 1 else "wait"
             said.append(f"{formats.counted(again, 'message')} {waits} to be tried again")
         failed = self.rates.failed_share

@@ -38,8 +38,10 @@ PAUSED = Subscription(topic=Topic(name="t"), group="g", handler=Subscription.Han
         (replace(ROW, lag=replace(KEEPS_UP, parked=3)), "keys parked"),
         (replace(ROW, lag=replace(LATE, parked=3), breaker="open"), "breaker open"),
         (replace(ROW, lag=LATE, breaker="probing"), "breaker probing"),
-        (replace(ROW, lag=replace(KEEPS_UP, retrying=2)), "retrying"),
+        (replace(ROW, lag=replace(KEEPS_UP, waiting=1, retrying=2)), "retrying"),
         (replace(ROW, lag=replace(KEEPS_UP, waiting=None, retrying=2)), "retrying"),
+        # Of much that flows some is always tried again.
+        (replace(ROW, lag=replace(KEEPS_UP, waiting=7, retrying=2)), "active"),
         (replace(ROW, lag=replace(LATE, retrying=2)), "behind"),
         (replace(ROW, rates=Rates(settled=1.0, retried=1.1)), "retrying"),
         (replace(ROW, rates=Rates(settled=1.0, retried=0.9)), "active"),
@@ -74,4 +76,4 @@ def test_what_waits_for_a_person_is_not_called_slow() -> None:
     ],
 )
 def test_what_fails_is_said(retrying: int, rates: Rates, said: str) -> None:
-    assert replace(ROW, lag=replace(KEEPS_UP, retrying=retrying), rates=rates).fails == said
+    assert replace(ROW, lag=replace(KEEPS_UP, waiting=0, retrying=retrying), rates=rates).fails == said
