@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 
 from engine.bus.facts import Fact, batches
-from engine.core.clock import ManualClock, to_datetime
+from engine.core.clock import ManualClock, SystemClock, to_datetime
 from engine.core.errors import BadInput
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.evidence.booking import Booking
@@ -20,6 +20,7 @@ from hbus_console.messages.search import PAGE, Query
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics.models import Topic
 from tests.costs import database_work
+from tests.hbus_console.kept import kept
 from tests.hbus_console.messages.conftest import AT, TOPIC, event, message, person
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
@@ -219,6 +220,7 @@ def test_the_page_and_the_api_filter_by_outcome(sign_in: SignIn) -> None:
     ],
 )
 def test_where_nothing_fits_the_page_says_what_that_means(sign_in: SignIn, outcome: str, words: str) -> None:
+    kept(SystemClock().now_ms())
     later = f"from={AT + 3_600_000}&to={AT + 7_200_000}"
     client = sign_in()
     assert words in client.get(f"/messages/?outcome={outcome}&{later}").content.decode()

@@ -6,6 +6,7 @@ import pytest
 from django.test import Client
 
 from engine.bus.facts import Fact, batches
+from engine.core.clock import SystemClock
 from engine.core.errors import BadInput
 from hbus_console.access.permissions import Actor
 from hbus_console.evidence.booking import Booking
@@ -16,6 +17,7 @@ from hbus_console.publishing.producer import shared_producer
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics.models import Topic
 from tests.costs import database_work
+from tests.hbus_console.kept import kept
 from tests.hbus_console.messages.conftest import AT, TOPIC, event, message, person, publish
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
@@ -155,6 +157,7 @@ def test_a_few_repetitions_among_a_hundred_thousand_messages_are_found_at_once()
 def test_where_nothing_was_repeated_the_page_says_what_would_be_listed(
     sign_in: Callable[..., Client], kind: str, told: tuple[bool, bool]
 ) -> None:
+    kept(SystemClock().now_ms())
     message("once", AT)
     page = sign_in().get(f"/messages/?repeated={kind}").content.decode()
     assert "Nothing was found repeated in this time" in page
