@@ -334,16 +334,11 @@ def _check_nesting(data: bytes, field: str) -> None:
 
 def _check_schema(policy: TopicPolicy, data: msgspec.Raw, binary: bytes | None) -> None:
     assert policy.schema is not None
-    if binary is not None:
+    if binary is not None or not data:
+        what = "the payload is not JSON" if binary is not None else "the message has no payload"
         raise PublishRefused(
-            f"Topic {policy.name!r} has a JSON Schema, and the payload is not JSON.",
-            remedy="Send JSON, or publish to a topic without a schema.",
-            field="payload",
-        )
-    if not data:
-        raise PublishRefused(
-            f"Topic {policy.name!r} has a JSON Schema, and the message has no payload.",
-            remedy="Send one, if only null; or publish to a topic without a schema.",
+            f"Topic {policy.name!r} has a JSON Schema, and {what}.",
+            remedy="Send JSON, if only null; or publish to a topic without a schema.",
             field="payload",
         )
     # Judged as it will be read: after encoding, not as the producer's objects.
