@@ -135,9 +135,10 @@ class Consumer:
     def start(self) -> None:
         """Start all threads and return. An absent store is waited for."""
         self._started = True
+        # Who handles is there before anything is read.
+        self._pool.start()
         for thread in self._threads.values():
             thread.start()
-        self._pool.start()
 
     def stop(self, drain_s: float = 30.0) -> Left:
         """Read no more, let running handlers end, hand back the rest, settle what is decided, within ``drain_s``.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 
 from engine.bus import context as contexts
@@ -12,7 +12,7 @@ from engine.bus.consuming.attempts import Attempts
 from engine.bus.consuming.breaker import Breaker
 from engine.bus.consuming.dispatch import InFlight
 from engine.bus.consuming.reader import Reader
-from engine.bus.consuming.scope import ConsumerScope
+from engine.bus.consuming.scope import Backoff, ConsumerScope, RestartingThread
 from engine.bus.consuming.settler import Finished, Settler
 from engine.bus.context import Context
 from engine.bus.dead import RetryDecider
@@ -185,13 +185,14 @@ class Worker:
     def _once(self, inbox: Inbox, held: InFlight, message: Message, context: Context) -> bool:
         """Whether the handler ran now, and not before. An inbox that is away is waited for, which is no attempt: raises
         ``InboxAway`` when that is to be waited for no longer."""
-        backoff = self._scope.backoff()
+        backoff: Backoff | None = None
         while True:
             try:
                 return inbox.once(str(self._scope), message.source, message.id, lambda: self._handler(message, context))
             except InboxAway as error:
                 self._scope.health.trouble(error)
                 _log.warning("%s waits with message %s: %s", self._scope, message.id[: LONGEST["id"]], words_of(error))
+                backoff = backoff or self._scope.backoff()
                 if not self._rests() or self._clock.wait(self._scope.stop, backoff.next_s()) or held.lost:
                     raise
                 self.call = (held, self._clock.monotonic())
@@ -331,3 +332,15 @@ class Worker:
             return False
         self._settler.set_aside((held, *self._dispatcher.park(held)))
         return True
+
+
+class Crew:
+    """The workers of one consumer and their threads, those that were given up aside."""
+
+    def __init__(self) -> None:
+        #: Replaced, never changed: it is read without a lock.
+        self.members: Sequence[tuple[Worker, RestartingThread]] = ()
+
+    def running(self) -> int:
+        """How many handlers run now."""
+        return sum(worker.running is not None for worker, _ in self.members)

@@ -7,16 +7,17 @@ from collections.abc import Callable
 
 from engine.bus.consuming.hung import HUNG_S, Hung
 from engine.bus.consuming.scope import ConsumerScope, RestartingThread
-from engine.bus.consuming.worker import Worker
+from engine.bus.consuming.worker import Crew, Worker
 
 #: Seconds between two looks for handlers that have taken longer than they may, at most.
 WATCH_S = 1.0
 
 
-class WorkerPool:
+class WorkerPool(Crew):
     """As many threads as are wanted now, and one more for each that hangs and was given up. Thread-safe."""
 
     def __init__(self, scope: ConsumerScope, recruit: Callable[[], Worker]) -> None:
+        super().__init__()
         self._scope = scope
         self._recruit = recruit
         self._clock = scope.clock
@@ -25,7 +26,6 @@ class WorkerPool:
         self._lock = threading.Lock()
         self._number = 0
         self._started = False
-        self._members: list[tuple[Worker, RestartingThread]] = []
         self._given_up: list[tuple[Worker, RestartingThread]] = []
         #: How many threads are wanted.
         self.size = scope.policy.concurrency
@@ -48,28 +48,24 @@ class WorkerPool:
     def close(self, until: float) -> None:
         """Let all end once the rest is taken; waits for their handlers up to that monotonic time."""
         with self._lock:
-            members = list(self._members)
+            members = list(self.members)
         self._scope.dispatcher.close(len(members))
         for _, thread in members:
             self._clock.wait(thread.ended, until - self._clock.monotonic())
 
-    def running(self) -> int:
-        """How many handlers run now."""
-        return sum(worker.running is not None for worker, _ in self._members)
-
     def failing(self, now: float) -> tuple[str, ...]:
         """Names of the threads that break again and again."""
-        return tuple(thread.name for _, thread in self._members if thread.failing(now))
+        return tuple(thread.name for _, thread in self.members if thread.failing(now))
 
     def oldest_s(self, now: float) -> float:
         """For how long the oldest running handler has been at it."""
-        return max((now - call[1] for worker, _ in self._members if (call := worker.call) is not None), default=0.0)
+        return max((now - call[1] for worker, _ in self.members if (call := worker.call) is not None), default=0.0)
 
     def hung(self, now: float) -> tuple[Hung, ...]:
         """Those that do not return, the given-up ones included."""
         with self._lock:
             self._prune()
-            found = [(*one, False) for one in self._members] + [(*one, True) for one in self._given_up]
+            found = [(*one, False) for one in self.members] + [(*one, True) for one in self._given_up]
         hung = []
         for worker, thread, given_up in found:
             held, begun = worker.call or (None, now)
@@ -81,13 +77,13 @@ class WorkerPool:
         """The loop that gives up handlers which take longer than they may."""
         while not self._clock.wait(self._scope.stop, min(WATCH_S, self._max_handler_s / 4)):
             now = self._clock.monotonic()
-            for worker, thread in list(self._members):
+            for worker, thread in list(self.members):
                 call = worker.call
                 if call is None or now - call[1] < self._max_handler_s:
                     continue
                 if worker.give_up(call, now - call[1]):
                     with self._lock:
-                        self._members = [one for one in self._members if one[0] is not worker]
+                        self.members = [one for one in self.members if one[0] is not worker]
                         self._given_up.append((worker, thread))
                         self._hire(1)
 
@@ -96,10 +92,9 @@ class WorkerPool:
             worker = self._recruit()
             thread = self._scope.thread(f"worker-{self._number}", worker.run)
             self._number += 1
-            # Replaced, never changed: it is read without the lock.
-            self._members = [*self._members, (worker, thread)]
+            self.members = [*self.members, (worker, thread)]
             thread.start()
 
     def _prune(self) -> None:
-        self._members = [one for one in self._members if not one[1].ended.is_set()]
+        self.members = [one for one in self.members if not one[1].ended.is_set()]
         self._given_up = [one for one in self._given_up if not one[1].ended.is_set()]

@@ -22,8 +22,6 @@ from tests.engine.bus.reading import BUS, Trail, trail
 #: Fewer than nine, and none longer than this, in lines.
 MOST_FILES = 9
 LONGEST = 400
-#: Threads beside a message: they begin, and how many handlers run is asked. What a message meets is in their worker.
-BESIDE = "consuming/worker_pool.py"
 
 
 class FollowedReceiver:
@@ -89,7 +87,7 @@ def test_what_a_raised_exception_leads_to_is_read_in_the_files_that_are_listed(
             followed.end()
     assert transport.end.verdicts[0] is verdict
     # The consumer puts the rest together: nothing of it runs for each message, and one reads it first.
-    assert {*followed.files, "consumer.py"} - {BESIDE} == set(listed())
+    assert {*followed.files, "consumer.py"} == set(listed())
 
 
 @dataclass
@@ -115,7 +113,7 @@ def test_a_typed_handler_leads_to_one_more_and_a_transactional_one_to_none(
             followed.end()
     assert transport.end.verdicts[0] is Verdict.RETRY
     # What of the consumer runs is its start, which may not have come to its end.
-    files = followed.files - {"consumer.py", BESIDE}
+    files = followed.files - {"consumer.py"}
     assert files - set(listed()) == ({"handlers.py"} if handler is not fails else set())
     assert len(files) <= MOST_FILES, sorted(files)
 
