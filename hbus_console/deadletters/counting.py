@@ -24,8 +24,11 @@ def waiting(who: Actor) -> int | str:
     """How many there are in what ``who`` may see, as :func:`in_menu` says it; an ``int`` where that is all of it."""
     rows = DeadLetter.objects.filter(scopes_q(visible_scopes(who), "topic"), state=DeadLetter.State.DEAD)
     counted = rows.order_by()[:MOST_COUNTED].count()
+    if not counted:
+        # As it is on most pages: there is nothing to say since when.
+        return counted
     of = freshness.dead_letters(_clock.now_ms())
-    return counted if not counted or (of.known and counted < MOST_COUNTED) else in_menu(counted, of)
+    return counted if of.known and counted < MOST_COUNTED else in_menu(counted, of)
 
 
 def in_menu(count: int, of: Freshness) -> str:
