@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from django.db.models import Prefetch
+
 from engine.core.clock import Clock, SystemClock
 from engine.pipeline.audit.auditing import Auditor, TopicKnown
 from engine.pipeline.audit.report import Report
@@ -14,6 +16,7 @@ from hbus_console.pipelines.draining import drained_ms
 from hbus_console.pipelines.payload_rules import SchemasOfTopic
 from hbus_console.pipelines.standing import Standings
 from hbus_console.pipelines.the_lake import lake
+from hbus_console.schemas.models import SchemaVersion
 from hbus_console.topics.models import Topic
 
 _TOLD_IN: dict[Kind, type[LedgerMessage] | type[LedgerEvent]] = {
@@ -40,7 +43,9 @@ def run_audit(
     state = lake().state()
     wanted = list(names) or sorted({file.topic for file in state.files.values()})
     standings = Standings(state)
-    rows = Topic.objects.filter(name__in=wanted).prefetch_related("subscriptions", "schemas")
+    # Of a schema that no file needs only the version is read.
+    schemas = Prefetch("schemas", SchemaVersion.objects.defer("body"))
+    rows = Topic.objects.filter(name__in=wanted).prefetch_related("subscriptions", schemas)
     known = {topic.name: _known(topic, state, standings, now_ms) for topic in rows}
     auditor = Auditor(lake(), execute or in_threads(), go_on=go_on)
     return auditor.run(wanted, from_ms, to_ms, window_ms=window_ms, known=known)

@@ -10,16 +10,19 @@ import hashlib
 import json
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Any
 
 from engine.core.strict_json import NotJson, read_json
 from engine.pipeline.audit.fitting import StoredPayload
-from hbus_console.schemas.checking import PayloadCheck, check_of
+from hbus_console.schemas.checking import Place, check_of
+from hbus_console.schemas.json_schema import CompiledSchema
 from hbus_console.schemas.models import SchemaVersion
 from hbus_console.topics.catalog import OLD_RULES_MS
 from hbus_console.topics.field_paths import FieldPath
 from hbus_console.topics.masking import masked, outermost, stand_in_places
 from hbus_console.topics.models import Topic
 from hbus_console.topics.payloads import MaskingRules
+from hbus_console.ui.formats import epoch_ms
 
 #: Of how it is judged here; another number has everything judged anew.
 _FORM = 1
@@ -30,14 +33,16 @@ class _Version:
 
     def __init__(self, row: SchemaVersion) -> None:
         self._row = row
-        self.number = row.version
-        self.since_ms = round(row.created_at.timestamp() * 1000)
-        written = json.dumps(row.body, sort_keys=True)
-        self.named = (row.version, self.since_ms, hashlib.sha256(written.encode()).hexdigest())
+        self.number, self.uri = row.version, row.uri
+        self.since_ms = epoch_ms(row.created_at)
+        #: It never changes, so this tells all of it.
+        self.named = (row.pk, row.version, self.since_ms)
 
     @cached_property
-    def check(self) -> PayloadCheck:
-        return check_of(self._row)
+    def schema(self) -> CompiledSchema | None:
+        """``None`` for one that no longer compiles, which the log says: nobody is accused by it."""
+        check = check_of(self._row)
+        return check if isinstance(check, CompiledSchema) else None
 
 
 class SchemasOfTopic:
@@ -46,11 +51,11 @@ class SchemasOfTopic:
     def __init__(self, topic: Topic) -> None:
         self._masking = MaskingRules.of(topic)
         #: What was stored before lay in another topic of the name, which may have masked more.
-        self._created_ms = round(topic.created_at.timestamp() * 1000)
+        self._created_ms = epoch_ms(topic.created_at)
         self._fields = outermost(self._masking.masked_fields)
         self._versions = [_Version(row) for row in sorted(topic.schemas.all(), key=lambda row: row.version)]
         #: By what a message says in ``dataschema``.
-        self._by_uri = {f"urn:hbus:schema:{topic.name}:{each.number}": each for each in self._versions}
+        self._by_uri = {each.uri: each for each in self._versions}
 
     def digest(self, until_ms: int) -> str:
         versions = [each.named for each in self._versions if each.since_ms <= until_ms + OLD_RULES_MS]
@@ -93,15 +98,19 @@ class SchemasOfTopic:
             value = read_json(text)
         except NotJson:
             return f"the payload is no JSON that can be read, {as_said}"
-        if not self._masking.hide_something:
-            found = version.check.problem(value)
-        elif self._masking.hide_whole(value, text):
+        if version.schema is None or (self._masking.hide_something and self._masking.hide_whole(value, text)):
             return ""
-        else:
-            # What judges it takes plain texts alone.
-            stand_in = str(masked(self._masking.classification))
-            for field in self._masking.masked_fields:
-                value = FieldPath.parse(field).replaced(value, stand_in)
-            places = [place for names in self._fields for place in stand_in_places(value, names, stand_in)]
-            found = version.check.problem_beside(value, places)
+        value, places = self._shown(value)
+        found = version.schema.problem(value)
+        if found is not None and places:
+            # One that takes too long to say of which rules it breaks may break those alone that hang on what is hidden.
+            found = version.schema.problem_beside(value, places) if version.schema.tells(value) else None
         return f"{found[1]}, {as_said}" if found is not None else ""
+
+    def _shown(self, value: Any) -> tuple[Any, Sequence[Place]]:
+        """With stand-ins for what is masked, and where these stand."""
+        # What judges it takes plain texts alone.
+        stand_in = str(masked(self._masking.classification))
+        for field in self._masking.masked_fields:
+            value = FieldPath.parse(field).replaced(value, stand_in)
+        return value, [place for names in self._fields for place in stand_in_places(value, names, stand_in)]

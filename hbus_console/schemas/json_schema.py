@@ -90,6 +90,10 @@ class CompiledSchema:
             (_fault(error, quotes) for error in self._validator.iter_errors(payload) if _tells(error, unknown)), None
         )
 
+    def tells(self, payload: object) -> bool:
+        """Whether :meth:`problem_beside` looks at each fault of it, which of some takes too long."""
+        return not self._effort.excess(payload, MOST_TOLD)
+
     def problems(self, payload: object, limit: int = 20) -> list[tuple[str, str]]:
         """Every fault as in :meth:`problem`, up to ``limit`` of them, for an editor that marks them all; of a payload
         in which looking for all would take long the first alone.

@@ -24,8 +24,8 @@ from engine.pipeline.audit.summing import event_times, ms_of
 from engine.pipeline.lake.reading import read_checked
 from engine.pipeline.lake.state import LakeFile
 
-#: Messages between two moments at which an audit can be stopped.
-_AT_ONCE = 10_000
+#: Messages between two moments at which an audit can be stopped: judging a single one may take a second.
+_AT_ONCE = 100
 #: How much is told of what is wrong with one, characters: names of members may be of any length.
 _MOST = 300
 _PAYLOAD = ("data", "data_base64", "dataschema", "stored_at", "time")
@@ -119,7 +119,7 @@ def unfit_places(files: Gathered, unfit: Mapping[str, Mapping[str, Array]], scop
     return joined(parts)
 
 
-def unfit_samples(root: Path, files: Gathered, places: Places, rules: PayloadRules) -> Sequence[Sample]:
+def unfit_samples(root: Path, files: Gathered, rules: PayloadRules, places: Places) -> Sequence[Sample]:
     """With what is wrong with each. Raises :class:`~engine.pipeline.lake.errors.LakeDamaged`."""
     made = []
     rows = rows_at(root, files, places, (*OF_MESSAGES, *_PAYLOAD))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -177,8 +178,10 @@ class _Findings:
         self._copies = addresses(copies.file, copies.row)
         self._again(FindingKind.DUPLICATE, copies.take(~conflicting), owners[~conflicting])
         self._again(FindingKind.CONFLICTING, copies.take(conflicting), owners[conflicting])
-        self._malformed(self._odd()[0])
-        self._unfit(unfit_places(files, self.found.unfit, self.scope))
+        self._sampled(FindingKind.MALFORMED, self._odd()[0], partial(malformed_samples, self.found.root, files))
+        if rules := self.found.payloads:
+            sample = partial(unfit_samples, self.found.root, files, rules)
+            self._sampled(FindingKind.UNFIT, unfit_places(files, self.found.unfit, self.scope), sample)
         self._tell(FindingKind.FOREIGN, joined([part.foreign for part in parts]), files, OF_MESSAGES)
         self._tell(FindingKind.SKEWED, joined([part.skewed for part in parts]), files, OF_MESSAGES)
         if self._is_from_the_beginning():
@@ -397,18 +400,11 @@ class _Findings:
         samples = copy_samples(self.found.root, self.topic.messages, some, at_addresses(some, first))
         self.all.append(Finding(kind, FORMS[kind].severity, len(copies), _says(kind, len(copies)), samples=samples))
 
-    def _malformed(self, places: Places) -> None:
+    def _sampled(self, kind: FindingKind, places: Places, sample: Callable[[Places], Sequence[Sample]]) -> None:
+        """``sample`` tells of the first few."""
         if not len(places):
             return
-        kind, first = FindingKind.MALFORMED, places.first(self.found.samples)
-        samples = malformed_samples(self.found.root, self.topic.messages, first)
-        self.all.append(Finding(kind, FORMS[kind].severity, len(places), _says(kind, len(places)), samples=samples))
-
-    def _unfit(self, places: Places) -> None:
-        if self.found.payloads is None or not len(places):
-            return
-        kind, first = FindingKind.UNFIT, places.first(self.found.samples)
-        samples = unfit_samples(self.found.root, self.topic.messages, first, self.found.payloads)
+        samples = sample(places.first(self.found.samples))
         self.all.append(Finding(kind, FORMS[kind].severity, len(places), _says(kind, len(places)), samples=samples))
 
     def _gaps(self, gaps: Gaps, which: Bools, why: str) -> None:

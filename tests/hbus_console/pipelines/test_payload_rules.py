@@ -138,6 +138,26 @@ def test_no_answer_hangs_on_a_masked_value(bookings: Topic, fault: Answer) -> No
     assert fault(bookings, '{"ssn": "right"}', 0.5) == fault(bookings, '{"ssn": "wrong"}', 0.5) == ""
 
 
+def test_a_payload_of_which_it_would_take_long_to_say_what_it_breaks_is_no_finding(
+    bookings: Topic, fault: Answer
+) -> None:
+    """It was taken when it was published: where something is masked, only to be told in words it is too much."""
+    body = {
+        "properties": {"stays": {"items": {"type": "integer", "minimum": 0, "maximum": 9}}, "ssn": {"maxLength": 9}}
+    }
+    have(bookings, 3, 0.8, body)
+    bookings.masked_fields = ["ssn"]
+    stays = ",".join("7" * 200_000)
+    assert fault(bookings, f'{{"stays": [{stays}], "ssn": "1"}}', 0.5) == ""
+    assert fault(bookings, f'{{"stays": [{stays}], "ssn": "1234567890"}}', 0.5) == ""
+    assert fault(bookings, '{"stays": [10], "ssn": "1"}', 0.5).startswith("stays[0] must be at most 9")
+
+
+def test_a_schema_that_no_longer_compiles_accuses_nobody(bookings: Topic, fault: Answer) -> None:
+    have(bookings, 3, 0.8, {"$ref": "https://elsewhere.example/schema"})
+    assert fault(bookings, NUMBER, 0.5) == fault(bookings, "7", 0.5) == ""
+
+
 def test_what_lay_in_a_former_topic_of_the_name_is_not_judged(bookings: Topic, fault: Answer, now_ms: int) -> None:
     """Found by a stranger: who made the topic anew, unmasked, judged by a schema of their own what had been masked."""
     bookings.created_at = timezone.now() - timedelta(minutes=40)
