@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import structlog
 
-from engine.bus import Rereads
+from engine.bus import Extent, Rereads
 from engine.core.error_text import words_of
 from engine.core.errors import HbusError
+from engine.pipeline.archive.leaving import forget_logs
 from engine.pipeline.source.planning import counted_together, plan
 from engine.pipeline.spool.spooling import GROUP, can_be_spooled, make_group
 from hbus_console.pipelines.feature import JOB
@@ -41,10 +44,31 @@ def _unread(topic: str, carrier: str) -> int | None:
         return None
 
 
+def _leave(topic: str, carrier: str) -> Callable[[], None]:
+    try:
+        admin = bus.admin(carrier)
+        # What is spooled stays the topic's, whoever carries it.
+        extents = admin.extents(topic) if isinstance(admin, Rereads) else []
+    except (HbusError, OSError) as error:
+        _log.warning("archive_not_told", topic=topic, error=words_of(error))
+        extents = []
+    return lambda: _forget(topic, extents)
+
+
+def _forget(topic: str, extents: Sequence[Extent]) -> None:
+    """A lake that is away keeps nobody from deleting a topic: should there be another of its name, it is told as a loss
+    then that nobody knows what the first one had."""
+    try:
+        forget_logs(lake(), topic, extents)
+    except (HbusError, OSError) as error:
+        _log.warning("archive_not_told", topic=topic, error=words_of(error))
+
+
 READER = TopicReader(
     name="archive",
     words="the archive",
     advice=f"The job {JOB} reads it, and of NSQ the keeper. Who does not want it archived stops archiving it before.",
     prepare=_prepare,
     unread=_unread,
+    leave=_leave,
 )

@@ -15,6 +15,7 @@ from engine.core.error_text import words_of
 from hbus_console.access.context import note_owed
 from hbus_console.topics import catalog, delayed
 from hbus_console.topics.models import StoreRemoval, Topic
+from hbus_console.topics.readers import topic_readers
 from hbus_console.wiring import bus
 
 log = structlog.get_logger(__name__)
@@ -149,6 +150,9 @@ def _remove_topic(removal: StoreRemoval) -> bool:
     waiting = [each for each in of_groups if not _remove_group(each)]
     if waiting:
         return False
+    left = [reader.leave(topic, transport) for reader in topic_readers()]
     admin.delete_topic(topic)
+    for tell in left:
+        tell()
     removal.delete()
     return True

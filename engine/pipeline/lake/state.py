@@ -21,6 +21,8 @@ class Act(StrEnum):
     ERASURE = "erasure"
     #: A person said how long a topic is kept, or that nothing of it may go.
     RULES = "rules"
+    #: A transport has forgotten what it had of a topic.
+    LEAVING = "leaving"
 
 
 class Kind(StrEnum):

@@ -6,8 +6,7 @@ the operation of that name.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from functools import cache
+from collections.abc import Collection
 
 from django.db import transaction
 from django.utils import timezone
@@ -19,12 +18,11 @@ from engine.core.errors import BadInput, Conflict
 from hbus_console import checks
 from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.services import record
-from hbus_console.registry.loading import features
-from hbus_console.registry.names import TOPIC_READERS
 from hbus_console.registry.reading import TopicReader
 from hbus_console.topics import catalog, lookup
 from hbus_console.topics.feature import TOPIC_GOVERN
 from hbus_console.topics.models import StoreRemoval, Topic
+from hbus_console.topics.readers import topic_readers
 from hbus_console.topics.services.draft import checked, snapshot
 from hbus_console.topics.services.topic_rules import capabilities, carrier_of, fit_name
 from hbus_console.ui.formats import counted
@@ -103,7 +101,7 @@ def prepare(row: Topic, to: str) -> None:
         admin.create_group(row.name, subscription.group, "beginning")
         if row.paused or subscription.paused:
             admin.pause(row.name, subscription.group)
-    for reader in _readers():
+    for reader in topic_readers():
         reader.prepare(row.name, to)
 
 
@@ -162,15 +160,10 @@ def lag_there(transport: str, topic: str, group: str) -> Lag:
         return Lag(0, 0, 0, 0, None)
 
 
-@cache
-def _readers() -> Sequence[TopicReader]:
-    return list(TOPIC_READERS.by_name(features()).values())
-
-
 def unread_there(transport: str, topic: str) -> list[tuple[TopicReader, str]]:
     """What has not read beside subscriptions all that a transport holds of a topic, each with how much that is: ``the
     archive has 3 messages to read``."""
-    found = [(reader, reader.unread(topic, transport)) for reader in _readers()]
+    found = [(reader, reader.unread(topic, transport)) for reader in topic_readers()]
     return [(reader, _behind(reader, number)) for reader, number in found if number != 0]
 
 

@@ -10,6 +10,8 @@ import pytest
 from pytest_django import Settings
 
 from engine.pipeline.archive.tasks import in_this_process
+from engine.pipeline.source.planning import Why
+from engine.pipeline.source.reached import NOTHING
 from engine.pipeline.spool.spooling import GROUP
 from hbus_console.access.permissions import SYSTEM, Actor
 from hbus_console.operations import services as operations
@@ -21,6 +23,7 @@ from hbus_console.pipelines.standing import Standings
 from hbus_console.topics import move
 from hbus_console.topics.models import StoreRemoval, Topic
 from hbus_console.topics.move import MOVE
+from hbus_console.topics.services import delete_topic
 from hbus_console.topics.transport_objects import remove
 from hbus_console.wiring import bus, store
 from hbus_console.wiring.lake import lake
@@ -92,6 +95,39 @@ def test_to_nsq_it_waits_until_the_archive_has_read_what_it_leaves(archived: Act
     archive()
     assert len(set(kept())) == len(kept()) == 42
     assert lake().state().topics[TOPIC].losses == []
+
+
+def test_back_where_it_was_it_begins_anew_and_nothing_is_told_as_lost(on_nsq: Actor) -> None:
+    operation = begin(FROM_NSQ)
+    advance(operation, lambda: operation.state == "done")
+    remove(StoreRemoval.objects.get())
+    publish(3)
+
+    archive()
+
+    assert len(set(kept())) == len(kept()) == 43
+    assert lake().state().topics[TOPIC].losses == []
+
+
+def test_a_topic_made_anew_under_a_name_lost_what_the_first_one_had_that_was_not_archived(archived: Actor) -> None:
+    archive()
+    publish(2)
+    delete_topic(SYSTEM, TOPIC, TOPIC, WHY)
+    (known,) = lake().state().topics[TOPIC].losses
+    assert (known.loss.why, known.loss.messages) == (Why.EMPTIED, 2)
+    assert set(lake().state().reached(TOPIC).values()) == {NOTHING}
+
+
+def test_a_lake_that_is_away_keeps_nobody_from_deleting(archived: Actor, settings: Settings, tmp_path: Path) -> None:
+    archive()
+    there = settings.HBUS_LAKE
+    store.close()
+    settings.HBUS_LAKE = str(tmp_path / "not-mounted")
+    delete_topic(SYSTEM, TOPIC, TOPIC, WHY)
+    assert not StoreRemoval.objects.exists()
+    store.close()
+    settings.HBUS_LAKE = there
+    assert set(lake().state().reached(TOPIC).values()) != {NOTHING}
 
 
 def test_from_nsq_it_waits_until_what_it_leaves_is_spooled(on_nsq: Actor) -> None:
