@@ -11,6 +11,7 @@ from pathlib import Path
 STATE_DIR = Path(tempfile.mkdtemp(prefix="hbus-test-"))
 os.environ["STATE"] = str(STATE_DIR)
 (STATE_DIR / "static").mkdir()
+os.environ["SPARK_CONF_DIR"] = str(Path(__file__).with_name("spark_conf"))
 
 from hbus_console.supervisor.standalone import StandaloneStore  # noqa: E402
 

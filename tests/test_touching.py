@@ -57,6 +57,18 @@ _PURE = """
 def test_is_pure():
     pass
 """
+_MANY = """
+import pytest
+
+class TestOfAKind:
+    @pytest.mark.parametrize("case", "abc")
+    def test_many(self, case):
+        pass
+
+@pytest.mark.parametrize("case", "ab")
+def test_many(case):
+    pass
+"""
 _INI = """
 [pytest]
 markers =
@@ -105,6 +117,15 @@ def test_a_run_on_another_store_has_the_files_that_reach_one(tmp_path: Path) -> 
     assert _ran(said) == {"test_reaches_it", "test_beside_it", "test_starts_its_own"}
     assert "test_database.py" not in said
     assert "6 tests reach no store and were left out" in said
+
+
+def test_the_first_case_of_each_test_is_what_runs_of_it(tmp_path: Path) -> None:
+    (tmp_path / "test_many.py").write_text(_MANY)
+    said = _run(tmp_path, "--first-cases", "-n", "1")
+    assert "11 passed" in said
+    assert "test_many.py::test_many[a]" in said
+    assert "TestOfAKind::test_many[a]" in said
+    assert "3 tests are further cases of tests whose first was run, and were left out" in said
 
 
 def test_without_it_everything_runs(tmp_path: Path) -> None:

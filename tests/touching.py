@@ -4,6 +4,9 @@ What asks no server cannot differ there; it has run in the ordinary run, and so 
 Who reaches one is read off the fixtures at collection, so that no list can be forgotten. pytest-django refuses the
 database to whoever did not ask for it. What is marked ``sqlite`` can happen there alone, and is no part of a run on
 PostgreSQL.
+
+``--first-cases``: of a test that is given many cases, the first alone; what the others differ in was judged in the
+ordinary run. It is the short form of such a run, beside all others.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ STORE = {"redis_url", "own_store", "own_cluster", "store_cluster", "own_trio"}
 #: Where servers come from that a test file may start by itself.
 SERVERS = {"hbus_console.supervisor.standalone", "tests.store_servers"}
 
-_LEFT_OUT = pytest.StashKey[int]()
+_LEFT_OUT = pytest.StashKey[dict[str, int]]()
 
 
 def reaches_database(item: pytest.Item) -> bool:
@@ -48,6 +51,17 @@ def choose(items: Iterable[pytest.Item], touching: str) -> tuple[list[pytest.Ite
     return [item for item in items if stays(item)], [item for item in items if not stays(item)]
 
 
+def first_cases(items: Iterable[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:
+    """The first case of each test, and the others."""
+    seen: set[str] = set()
+    first, others = [], []
+    for item in items:
+        test = item.nodeid.partition("[")[0]
+        (others if test in seen else first).append(item)
+        seen.add(test)
+    return first, others
+
+
 def _fixtures(item: pytest.Item) -> set[str]:
     return set(getattr(item, "fixturenames", ()))
 
@@ -56,6 +70,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--touching", choices=["database", "store"], help="run only the tests that reach a database, or a store"
     )
+    parser.addoption("--first-cases", action="store_true", help="run of each test that has many cases the first alone")
 
 
 @pytest.hookimpl(trylast=True)
@@ -64,25 +79,30 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         elsewhere = [item for item in items if item.get_closest_marker("sqlite")]
         items[:] = [item for item in items if not item.get_closest_marker("sqlite")]
         config.hook.pytest_deselected(items=elsewhere)
+    left = {}
     if touching := config.getoption("--touching"):
-        items[:], left = choose(items, touching)
-        config.hook.pytest_deselected(items=left)
-        config.stash[_LEFT_OUT] = len(left)
+        items[:], untouched = choose(items, touching)
+        config.hook.pytest_deselected(items=untouched)
+        left[f"reach no {touching} and were left out: what they show differs on none"] = len(untouched)
+    if config.getoption("--first-cases"):
+        items[:], others = first_cases(items)
+        config.hook.pytest_deselected(items=others)
+        left["are further cases of tests whose first was run, and were left out"] = len(others)
+    config.stash[_LEFT_OUT] = left
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     # Workers of pytest-xdist collect; the controller tells.
     if hasattr(session.config, "workeroutput"):
-        session.config.workeroutput["left out"] = session.config.stash.get(_LEFT_OUT, 0)
+        session.config.workeroutput["left out"] = session.config.stash.get(_LEFT_OUT, {})
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    node.config.stash[_LEFT_OUT] = getattr(node, "workeroutput", {}).get("left out", 0)
+    node.config.stash[_LEFT_OUT] = getattr(node, "workeroutput", {}).get("left out", {})
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    if touching := config.getoption("--touching"):
-        left = config.stash.get(_LEFT_OUT, 0)
-        terminalreporter.line(f"{left} tests reach no {touching} and were left out: what they show differs on none.")
+    for why, number in config.stash.get(_LEFT_OUT, {}).items():
+        terminalreporter.line(f"{number} tests {why}.")

@@ -23,8 +23,8 @@ from hbus_console.state import ROOT
 from hbus_console.supervisor.standalone import StandaloneStore
 from tests.chaos.cron_jobs import BEHIND, ChaosJob
 from tests.chaos.cron_process import LEASE_S, SLOW_S
-from tests.chaos.form import size
 from tests.chaos.island import Island, NoIsland
+from tests.form import size
 from tests.skips import NOT_ALLOWED
 
 #: Real seconds after which what is not over has failed.

@@ -15,7 +15,7 @@ from tests.chaos.cron_cluster import Cluster
 from tests.chaos.cron_jobs import follower, quick_jobs, slow_jobs
 from tests.chaos.cron_process import LEASE_S
 from tests.chaos.cron_tally import printed, tally
-from tests.chaos.form import size
+from tests.form import size
 
 pytestmark = [pytest.mark.chaos, pytest.mark.sqlite]
 

@@ -18,7 +18,7 @@ from engine.bus.transport import Outgoing, Settlement, Status, Transport
 from engine.bus.transports.redis_stream import open_transport
 from engine.core.errors import Unavailable
 from engine.core.store import slot_of
-from tests.chaos.form import size
+from tests.form import size
 from tests.store_servers import SLOTS, SentinelTrio, Server, StoreCluster, until
 
 pytestmark = pytest.mark.chaos

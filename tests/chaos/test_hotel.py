@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.chaos.form import size
 from tests.chaos.rig import Rig
+from tests.form import size
 
 pytestmark = pytest.mark.chaos
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.chaos.form import size
 from tests.chaos.operation_rig import killed_on_the_way
 from tests.chaos.rig import Rig
+from tests.form import size
 
 pytestmark = pytest.mark.chaos
 

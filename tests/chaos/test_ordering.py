@@ -24,8 +24,8 @@ from engine.bus.transports.redis_stream import open_transport
 from engine.bus.transports.redis_stream.transport import RedisStreamTransport
 from engine.core.facts import NullFacts
 from hbus_console.supervisor.standalone import StandaloneStore
-from tests.chaos.form import size
 from tests.chaos.ordered_worker import ATTEMPTS, GROUP, LEASE_S, PARTITIONS, POISON, THREADS, TOPIC
+from tests.form import size
 
 pytestmark = pytest.mark.chaos
 

@@ -28,7 +28,7 @@ from engine.pipeline.lake.lake import GRACE_S, Lake
 from engine.pipeline.lake.state import Act
 from hbus_console.state import ROOT
 from hbus_console.supervisor.standalone import StandaloneStore
-from tests.chaos.form import size
+from tests.form import size
 
 pytestmark = pytest.mark.chaos
 

@@ -28,7 +28,7 @@ from engine.pipeline.spool.files import paths_in, spools_beside
 from engine.pipeline.spool.spooling import GROUP, make_group
 from hbus_console.state import ROOT
 from hbus_console.supervisor.standalone_nsqd import StandaloneNsqd
-from tests.chaos.form import size
+from tests.form import size
 
 pytestmark = pytest.mark.chaos
 

@@ -14,7 +14,7 @@ from multiprocessing import get_context
 import pytest
 
 from engine.quota.simulation.world import play
-from tests.chaos.form import size
+from tests.form import size
 
 pytestmark = pytest.mark.chaos
 

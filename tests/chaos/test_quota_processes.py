@@ -25,8 +25,8 @@ from engine.quota.planes.redis import RedisControlPlane
 from engine.quota.protocol import LIFETIME_S
 from hbus_console.state import ROOT
 from hbus_console.supervisor.standalone import StandaloneStore
-from tests.chaos.form import size
 from tests.chaos.quota_process import SLOT_S
+from tests.form import size
 
 pytestmark = pytest.mark.chaos
 

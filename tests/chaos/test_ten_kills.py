@@ -35,7 +35,7 @@ from examples.hotel.simulator import simulate
 from hbus_console.state import ROOT
 from hbus_console.supervisor.standalone import StandaloneStore
 from tests.chaos.effects_roles import GROUP, POISON, POLICY, TABLES, TOPIC
-from tests.chaos.form import size
+from tests.form import size
 
 pytestmark = pytest.mark.chaos
 

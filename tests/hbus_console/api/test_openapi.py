@@ -25,10 +25,11 @@ from hbus_console.accounts import services as accounts
 from hbus_console.accounts.actors import actor_of
 from hbus_console.accounts.tokens import create_token
 from hbus_console.api import reference_page
+from tests.form import size
 from tests.hbus_console.api.conftest import TOPIC, Caller
 
-#: Tries of each operation, as often with what does not fit; raise it for a longer search.
-EXAMPLES = 3
+#: Tries of each operation, as often with what does not fit.
+EXAMPLES = size(30, short=1)
 pytestmark = [pytest.mark.django_db(databases=["default", "ledger"], transaction=True), pytest.mark.above_database]
 
 

@@ -35,7 +35,7 @@ from hbus_console.jobs.columns import REASON_LIMIT
 from hbus_console.jobs.judge import SlotJudge, database_time, row_of
 from hbus_console.jobs.models import Job, JobAttempt, JobCursor, JobRun, TagLimit
 from hbus_console.jobs.tags import keep_tags
-from tests.chaos.form import size
+from tests.form import size
 
 pytestmark = pytest.mark.django_db
 

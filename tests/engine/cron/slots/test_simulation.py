@@ -35,7 +35,7 @@ from engine.cron.slots.steps import (
     SlotClaims,
     Steps,
 )
-from tests.chaos.form import size
+from tests.form import size
 
 #: ``make chaos`` plays the whole number.
 SEEDS = size(20_000, short=800)
