@@ -112,21 +112,30 @@ def reader(world: World) -> User:
     return person("ada", "admin")
 
 
-def pages(world: World, reader: User) -> Iterator[tuple[str, list[str], Said]]:
-    """Each page that lives, the names that it shows, and what it says."""
-    client = Client()
-    client.force_login(reader)
-    for route in KNOWN:
-        line = TABLE[route]
-        if route.startswith("api/") or "GET" not in line.roles or line.keyed:
-            continue
-        answer: Any = client.get(world.address(route, reader) + (f"?{line.query}" if line.query else ""))
-        if answer.streaming or not answer.headers.get("Content-Type", "").startswith("text/html"):
-            continue
-        html = answer.content.decode()
-        shows = _SHOWS.search(html)
-        if shows and shows[1].split():
-            yield route, shows[1].split(), Said(html)
+class Pages:
+    """Those that live, as one reader sees them."""
+
+    def __init__(self, world: World, reader: User) -> None:
+        self._client = Client()
+        self._client.force_login(reader)
+        #: One that does not live once never will.
+        self._addresses = {
+            route: world.address(route, reader) + (f"?{TABLE[route].query}" if TABLE[route].query else "")
+            for route in KNOWN
+            if not route.startswith("api/") and "GET" in TABLE[route].roles and not TABLE[route].keyed
+        }
+
+    def read(self) -> Iterator[tuple[str, list[str], Said]]:
+        """Each with the names that it shows, and what it says."""
+        for route, address in list(self._addresses.items()):
+            answer: Any = self._client.get(address)
+            is_page = not answer.streaming and answer.headers.get("Content-Type", "").startswith("text/html")
+            html = answer.content.decode() if is_page else ""
+            shows = _SHOWS.search(html)
+            if shows and shows[1].split():
+                yield route, shows[1].split(), Said(html)
+            else:
+                del self._addresses[route]
 
 
 def concerned(shows: list[str], changed: list[str]) -> bool:
@@ -134,32 +143,29 @@ def concerned(shows: list[str], changed: list[str]) -> bool:
     return any(name == shown or name.startswith((f"{shown}:", f"{shown}/")) for shown in shows for name in changed)
 
 
-def test_what_ages_on_a_page_is_told_to_who_listens(clock: Time, world: World, reader: User) -> None:
-    told = Changes()
+def test_what_ages_on_a_page_is_told_to_who_listens_in_the_words_of_the_page(
+    clock: Time, world: World, reader: User
+) -> None:
+    pages, told = Pages(world, reader), Changes()
     before: dict[str, list[str]] = {}
-    stale = []
+    stale, differing, seen = [], [], set()
     for number, clock.ahead_s in enumerate((0, *STEPS_S)):
         cells = live.cells(clock.ms(), SCOPES)
+        texts: Any = live.event(cells)["texts"]
         told.note(number, SCOPES, merged(part.marks for part in cells))
         changed = told.since(number - 1, SCOPES) if number else []
-        for route, shows, said in pages(world, reader):
+        for route, shows, said in pages.read():
             odd = [line for line in said.words if line not in before.get(route, ())]
             if number and odd and route not in EXCEPT and not concerned(shows, changed):
                 stale.append(f"after {clock.ahead_s} s /{route} says {odd[:3]}, and none of {shows} is in {changed}")
             before[route] = said.words
-    assert len(before) > 20, "the pages were not found"
-    assert not stale, "\n".join(stale)
-
-
-def test_what_a_live_cell_is_told_is_what_the_page_says(clock: Time, world: World, reader: User) -> None:
-    seen = set()
-    for clock.ahead_s in (0, *STEPS_S):
-        texts: Any = live.event(live.cells(clock.ms(), SCOPES))["texts"]
-        for route, _, said in pages(world, reader):
-            differ = {key: (text, texts[key]) for key, text in said.cells.items() if texts.get(key, text) != text}
-            assert not differ, f"/{route} after {clock.ahead_s} s: what it says, and what it is told"
+            if differ := {key: (text, texts[key]) for key, text in said.cells.items() if texts.get(key, text) != text}:
+                differing.append(f"after {clock.ahead_s} s /{route} says, and is told: {differ}")
             seen |= said.cells.keys() & texts.keys()
+    assert len(before) > 20, "the pages were not found"
     assert f"subscription/{world.topic}/{world.group}/rate" in seen
+    assert not stale, "\n".join(stale)
+    assert not differing, "\n".join(differing)
 
 
 def test_a_rate_falls_with_every_bucket_in_which_nothing_comes(clock: Time, world: World) -> None:
