@@ -22,7 +22,9 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, R
 
 from tests.installation import RunningInstallation
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+#: The first is the same browser without its windows, and takes half of the processor.
+BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+CHROMIUM = next(filter(None, map(shutil.which, BROWSERS)), None)
 ARGUMENTS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -76,7 +78,7 @@ class Console:
 def empty_console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
     """Just started for the first time."""
     if CHROMIUM is None:
-        pytest.skip("there is no Chromium on PATH (Debian: apt install chromium)")
+        pytest.skip("there is no Chromium on PATH (Debian: apt install chromium-headless-shell)")
     # The simulator's bookings, also where a file of real ones is named: their story is known. Webhooks may lead here.
     installation = RunningInstallation(
         tmp_path_factory.mktemp("browser") / "state", more={"BOOKINGS": "", "HBUS_WEBHOOK_PRIVATE": "1"}

@@ -227,6 +227,7 @@ def test_slots_that_cannot_be_decided_end_the_play(apart: Apart) -> None:
 def test_a_run_that_nobody_begins_ends_the_play(apart: Apart, monkeypatch: pytest.MonkeyPatch) -> None:
     jobs = apart()
     monkeypatch.setattr(RehearsedWorkers, "work", lambda self: None)
+    monkeypatch.setattr(module, "STUCK_S", 600)
     with pytest.raises(Unavailable, match=r"of 'night\.works' is offered, and nobody begins it\."):
         play(jobs)
     assert not rows(), "what happens at one instant is kept whole or not at all"
