@@ -24,6 +24,7 @@ from hbus_console.deadletters.feature import DEAD_LETTER_DISCARD, DEAD_LETTER_RE
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.deadletters.samples import OneCause, own_words, tellings
 from hbus_console.deadletters.taken import FILTERS, choice, left, overtaken, taken, undecided, within
+from hbus_console.evidence.freshness import dead_letters
 from hbus_console.operations.kinds import Do, Item, Plan, PlanLine, Result, Sample, Step, Task
 from hbus_console.quotas.asking import PUBLISH, pacing
 from hbus_console.subjects import readable
@@ -145,7 +146,7 @@ class Bulk:
                 for each, said in zip(oldest, own_words(oldest), strict=True)
             ],
             warnings=forecast.warnings(actor, places) if self.action is DEAD_LETTER_REDRIVE else [],
-            scanned=_told(total, sum(each.count for each in theirs)),
+            scanned=_told(total, sum(each.count for each in theirs)) + _beyond(spec),
             horizon=spec["upto"],
             findings=[*self.findings(places, looked), *_varying(spec, pairs)] if total else [],
             sampled=forecast.sampled(looked, total),
@@ -225,6 +226,12 @@ def _told(total: int, theirs: int) -> str:
     if not theirs:
         return waits
     return f"{waits}, {'all' if not total else num(theirs)} of them left to operations under way"
+
+
+def _beyond(spec: Mapping[str, Any]) -> str:
+    """Of a filter: what may match it and lies in the store, where no keeper has taken it over."""
+    of = dead_letters(_clock.now_ms())
+    return "" if of.known or "letters" in spec else f"; more are {of.why}"
 
 
 def _is_id(value: Any) -> bool:

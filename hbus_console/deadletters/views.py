@@ -150,6 +150,8 @@ def _list(
         "narrowed": filters != LetterFilters(state=filters.state),
         "listing": found,
         "of": (of := freshness.dead_letters(clock.now_ms())),
+        # Of those that wait more may lie in the store.
+        "least": filters.state == DeadLetter.State.DEAD and not of.known,
         "waiting": counting.told(found.letters, of),
         "groups": counting.told(found.found, of),
         "opened": opened,

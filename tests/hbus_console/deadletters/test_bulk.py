@@ -11,12 +11,14 @@ import pytest
 from django.test import Client
 
 from engine.bus.conformance.running import FactRecorder
+from engine.core.clock import SystemClock
 from engine.core.errors import BadInput
 from hbus_console.access.permissions import Actor, Forbidden
 from hbus_console.accounts.actors import actor_of
 from hbus_console.accounts.models import User
 from hbus_console.deadletters import services as letters
 from hbus_console.deadletters.models import DeadLetter
+from hbus_console.evidence.freshness import STALE_MS
 from hbus_console.operations import services
 from hbus_console.operations.models import Operation, OperationItem
 from hbus_console.operations.runner import OperationRunner
@@ -24,7 +26,9 @@ from hbus_console.outbox.models import OutboxMessage
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics import catalog
 from hbus_console.topics.models import Topic
+from hbus_console.ui.formats import clock
 from tests.hbus_console.deadletters.conftest import MakeLetter
+from tests.hbus_console.kept import kept
 from tests.unhurried import UnhurriedClock
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
@@ -177,13 +181,31 @@ def test_bad_choices_are_refused(olga: Actor, make_letter: MakeLetter, spec: dic
     assert refused.value.field == field
 
 
+def test_while_no_keeper_takes_letters_over_the_dry_run_of_a_filter_says_so(
+    olga: Actor, make_letter: MakeLetter
+) -> None:
+    letter, now_ms = make_letter(), SystemClock().now_ms()
+
+    def told(spec: dict[str, Any]) -> str:
+        return services.dry_run(olga, "redrive", spec).scanned
+
+    topic, chosen = {"topic": "booking.changed"}, {"letters": [letter.pk]}
+    assert told(topic) == "1 letter waits and matches; more are not known yet"
+    kept(now_ms)
+    assert told(topic) == told(chosen) == "1 letter waits and matches"
+    kept(now_ms - STALE_MS)
+    assert told(topic) == f"1 letter waits and matches; more are not known since {clock(now_ms - STALE_MS)[:8]}"
+    # Who ticked them means these.
+    assert told(chosen) == "1 letter waits and matches"
+
+
 @pytest.mark.parametrize("kind", ["redrive", "discard"])
 def test_what_dies_between_the_dry_run_and_the_start_is_left(
     olga: Actor, make_letter: MakeLetter, facts: FactRecorder, kind: str
 ) -> None:
     shown = make_letter()
     plan = services.dry_run(olga, kind, {"topic": "booking.changed"})
-    assert plan.scanned == "1 letter waits and matches"
+    assert plan.scanned.startswith("1 letter waits and matches")
     late = make_letter()
 
     again = services.dry_run(olga, kind, {"topic": "booking.changed"}, horizon=plan.horizon)

@@ -12,6 +12,7 @@ from django.test import Client
 from engine.core.clock import SystemClock
 from hbus_console.audit.models import AuditEntry
 from hbus_console.deadletters.models import DeadLetter
+from hbus_console.evidence.freshness import STALE_MS
 from hbus_console.outbox.models import OutboxMessage
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.topics.models import Topic
@@ -38,6 +39,19 @@ def test_groups_are_listed_with_what_an_operator_asks_first(sign_in: SignIn, mak
     for words in ("3 messages in 1 group.", "Nothing here is trimmed", "UnknownRoomCode", "7c1f9a", "partner-sync",
                   "Distribution", 'class="strip-of-time"'):  # fmt: skip
         assert words in page, words
+
+
+def test_while_no_keeper_takes_them_over_a_group_that_waits_has_at_least_so_many(
+    sign_in: SignIn, make_letter: MakeLetter
+) -> None:
+    make_letter(), make_letter(), make_letter(state=DeadLetter.State.DISCARDED)
+    client = sign_in()
+    for of_ms, counts in ((SystemClock().now_ms(), ["2", "1"]), (SystemClock().now_ms() - STALE_MS, ["≥ 2", "1"])):
+        kept(of_ms)
+        pages = [client.get(f"/dead-letters/?state={state}").content.decode() for state in ("dead", "discarded")]
+        assert [re.findall(r'<td class="num strong">([^<]+)</td>', page) for page in pages] == [
+            [each] for each in counts
+        ]
 
 
 def test_what_may_be_cut_stands_whole_in_a_title(sign_in: SignIn, make_letter: MakeLetter) -> None:

@@ -10,6 +10,7 @@ import pytest
 from django.test import Client
 
 from engine.bus.conformance.running import FactRecorder
+from engine.core.clock import SystemClock
 from engine.core.errors import Conflict
 from hbus_console.access.permissions import Actor
 from hbus_console.accounts.actors import actor_of
@@ -22,6 +23,7 @@ from hbus_console.operations.kinds import Plan
 from hbus_console.operations.models import Operation
 from hbus_console.operations.runner import OperationRunner
 from tests.hbus_console.deadletters.conftest import MakeLetter
+from tests.hbus_console.kept import kept
 from tests.unhurried import UnhurriedClock
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
@@ -40,6 +42,12 @@ def browser(olga: Actor) -> Client:
     client = Client()
     client.force_login(User.objects.get(pk=olga.user_id))
     return client
+
+
+@pytest.fixture(autouse=True)
+def keeper(db: None) -> None:
+    """One goes on: what it takes over is all there is."""
+    kept(SystemClock().now_ms())
 
 
 def held(actor: Actor, kind: str = "redrive", spec: dict[str, Any] = SPEC) -> Operation:
