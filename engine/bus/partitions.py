@@ -43,6 +43,7 @@ def together(lags: Sequence[Lag]) -> Lag:
         oldest_ms=min((each.oldest_ms for each in lags if each.oldest_ms is not None), default=None),
         paused=any(each.paused for each in lags),
         parked=sum(each.parked for each in lags),
+        began_ms=max(each.began_ms for each in lags),
     )
 
 

@@ -204,13 +204,18 @@ def _entry(entry: AuditEntry) -> dict[str, Any]:
 
 
 def _chain(state: ChainState, *, whole: bool) -> dict[str, Any]:
-    """``whole``: with the numbers, which tell how much is done in namespaces that not everybody may see."""
+    """``whole``: with the numbers and with the head, which tell how much is done, and when, in namespaces that not
+    everybody may see."""
     anchor, verified = state.anchor, state.verified
     return {
         "entries": state.entries if whole else None,
         "state": state.word,
         "anchored": anchor
-        and {"seq": anchor.seq if whole else None, "hash": anchor.hash, "at": to_rfc3339(anchor.at_ms)},
+        and {
+            "seq": anchor.seq if whole else None,
+            "hash": anchor.hash if whole else None,
+            "at": to_rfc3339(anchor.at_ms) if whole else None,
+        },
         "verified": verified
         and {
             "holds": verified.holds,

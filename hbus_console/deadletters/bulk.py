@@ -78,8 +78,9 @@ class Bulk:
                 remedy=f"Use letters, or some of {', '.join(FILTERS)}.",
                 field=f"spec.{unknown[0]}",
             )
-        # What dies after the dry run was not in it.
-        newest = DeadLetter.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
+        # What dies after the dry run was not in it. The newest of all would tell how many die where one sees nothing.
+        seen = DeadLetter.objects.filter(topic_filter(visible_scopes(actor)))
+        newest = seen.order_by("-pk").values_list("pk", flat=True).first() or 0
         upto = newest if horizon is None else min(horizon, newest)
         if "letters" not in spec:
             chosen = {name: _text(spec, name) for name in FILTERS if spec.get(name)}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import Enum, auto
 from functools import cached_property
 
@@ -14,6 +16,8 @@ from engine.core.errors import BadInput
 from hbus_console.messages.checking import SKEW_MS, read_message
 from hbus_console.messages.models import DeliveryCheck, LagSample, LedgerEvent, LedgerMessage
 
+#: How far the clocks of a publisher and of the store are from each other, where both are kept.
+_CLOSE_MS = 2_000
 #: What tells that a message was handed out, and not settled then.
 KEEPING = ("retried", "parked", "released")
 
@@ -28,6 +32,16 @@ class Judgement(Enum):
     NOT_YET = auto()
     #: It names another subscription, or was there before this one.
     NONE_OF_ITS = auto()
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """How a subscription was seen to stand before its store was emptied."""
+
+    #: ``None``: never.
+    last: LagSample | None
+    #: When none was last seen to wait; 0: not known.
+    none_waited_ms: int
 
 
 class DeliveryJudge:
@@ -45,6 +59,8 @@ class DeliveryJudge:
         self._until_ms = until_ms
         #: Of what was asked about and is forgotten, what is known to have been handed out and kept, as id and source.
         self._kept: set[tuple[str, str | None]] = set()
+        #: By when the store was emptied.
+        self._seen: dict[int, _Seen] = {}
 
     def standings(self, messages: Sequence[LedgerMessage]) -> list[WhereItIs | None]:
         """Of each; ``None`` where the store cannot tell."""
@@ -107,29 +123,41 @@ class DeliveryJudge:
         One old message that is not settled says nothing of those after it. What was there when none waited had been
         handed out, and was open only if it is told to have been kept; whatever else became of it nobody knows.
         """
-        sample = self._last_before
+        seen = self._seen_of_its_life(message)
+        sample = seen.last
         if sample is None:
             return False
         if sample.oldest_ms is not None:
             if message.published_ms < min(sample.oldest_ms, sample.at_ms):
                 return False
-            if message.published_ms >= self._none_waited_ms - SKEW_MS:
+            if message.published_ms >= seen.none_waited_ms - SKEW_MS:
                 return True
             return bool(self._kept & {(message.message_id, message.source), (message.message_id, None)})
         held = (sample.waiting or 0) + sample.in_flight + sample.retrying + sample.parked
         return not held and message.published_ms >= sample.at_ms
 
-    @cached_property
-    def _last_before(self) -> LagSample | None:
-        return self._before.exclude(waiting=None).order_by("-at_ms").first()
+    def _seen_of_its_life(self, message: LedgerMessage) -> _Seen:
+        """A store may have been emptied more than once since: what it held the last time was not there before."""
+        later = self._lives[bisect_right(self._lives, message.published_ms + _CLOSE_MS) :]
+        seen = [self._seen_before(began_ms) for began_ms in later or self._lives[-1:]]
+        return next((each for each in seen if each.last is not None), seen[-1])
+
+    def _seen_before(self, ended_ms: int) -> _Seen:
+        if ended_ms not in self._seen:
+            before = self._samples.filter(at_ms__lt=ended_ms).order_by("-at_ms")
+            none_waited = before.filter(waiting=0).first()
+            self._seen[ended_ms] = _Seen(
+                before.exclude(waiting=None).first(), 0 if none_waited is None else none_waited.at_ms
+            )
+        return self._seen[ended_ms]
 
     @cached_property
-    def _none_waited_ms(self) -> int:
-        """When none was last seen to wait before the store was emptied; 0: not known."""
-        sample = self._before.filter(waiting=0).order_by("-at_ms").first()
-        return 0 if sample is None else int(sample.at_ms)
+    def _samples(self) -> QuerySet[LagSample]:
+        return LagSample.objects.filter(topic=self._row.topic, subscription=self._row.subscription)
 
     @cached_property
-    def _before(self) -> QuerySet[LagSample]:
-        began_ms = self._admin.began_ms(self._row.topic) if isinstance(self._admin, TellsStanding) else 0
-        return LagSample.objects.filter(topic=self._row.topic, subscription=self._row.subscription, at_ms__lt=began_ms)
+    def _lives(self) -> list[int]:
+        """When each life of the topic began that is known, the present one at least."""
+        now = self._admin.began_ms(self._row.topic) if isinstance(self._admin, TellsStanding) else 0
+        seen = self._samples.filter(began_ms__gt=0).order_by().values_list("began_ms", flat=True).distinct()
+        return sorted({now, *seen})

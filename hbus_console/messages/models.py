@@ -358,6 +358,8 @@ class LagSample(models.Model):
     #: Set aside with their keys, until somebody decides.
     parked = models.BigIntegerField(default=0)
     oldest_ms = models.BigIntegerField(null=True)
+    #: Since when the store knew this life of the topic; 0: nobody knew.
+    began_ms = models.BigIntegerField(default=0)
 
     class Meta:
         indexes = [

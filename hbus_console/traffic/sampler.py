@@ -102,6 +102,7 @@ class LagSampler:
             retrying=lag.retrying,
             parked=lag.parked,
             oldest_ms=lag.oldest_ms,
+            began_ms=lag.began_ms,
         )
         return sample, checkpoint
 

@@ -7,6 +7,7 @@ from engine.core.redaction import shown_url
 from hbus_console.access.permissions import Actor, allows
 from hbus_console.subscriptions.feature import SUBSCRIPTION_EDIT
 from hbus_console.subscriptions.models import Subscription
+from hbus_console.topics.leaving import may_call
 
 
 def subscription(topic: str, group: str, *, lock: bool = False) -> Subscription:
@@ -23,7 +24,8 @@ def subscription(topic: str, group: str, *, lock: bool = False) -> Subscription:
 
 
 def address(row: Subscription, reader: Actor | None = None) -> str:
-    """Where a webhook calls: whole for who may change it, for others without what may be a key."""
-    if reader is not None and allows(reader, SUBSCRIPTION_EDIT, row.topic.name):
+    """Where a webhook calls: whole for who may change it, for others without what may be a key. To change it on a topic
+    that masks takes the right to reveal."""
+    if reader is not None and allows(reader, SUBSCRIPTION_EDIT, row.topic.name) and may_call(reader, row.topic):
         return row.webhook_url
     return shown_url(row.webhook_url)

@@ -177,12 +177,23 @@ def test_outside_it_a_page_says_what_it_takes_and_whom_to_ask(client: Client, an
     assert answer.status_code == 403
     page = answer.content.decode()
     assert "anna may not look at this on stay.completed." in page
-    assert "otto, root</dd>" in page
+    # That somebody was given rights there would tell that it is there.
+    assert "<dt>May do it</dt><dd>root</dd>" in page, page
+    assert "otto" not in page
     for number in range(5):
-        make_user(f"vera{number}", "viewer", "stay.*")
-    assert "otto, root, vera0, vera1, vera2 and 2 more" in client.get("/t/stay.completed/").content.decode()
+        make_user(f"vera{number}", "viewer")
+    assert "root, vera0, vera1, vera2, vera3 and 1 more" in client.get("/t/stay.completed/").content.decode()
     assert '<dt>Act</dt><dd class="mono">view</dd>' in page
     assert "operator on" in page
+
+
+def test_of_what_one_sees_all_who_may_do_it_are_named(client: Client, make_user: MakeUser) -> None:
+    client.force_login(make_user("vera", "viewer", "booking.*"))
+    make_user("otto", "operator", "booking.created")
+    make_user("olga", "operator", "stay.*")
+    make_user("root", "admin")
+    page = client.post("/t/booking.created/").content.decode()
+    assert "otto, root</dd>" in page
 
 
 def test_a_refused_look_is_no_audit_entry_but_a_refused_act_is(client: Client, anna: User) -> None:

@@ -52,6 +52,14 @@ def test_this_machine_may_look(client: Client) -> None:
     assert b"hbus_published_total" in answer.content
 
 
+def test_no_figure_tells_the_size_of_one_payload(client: Client) -> None:
+    """Between two looks one message may have come, and what it masks is all that its length hangs on."""
+    client.get("/metrics")
+    told = client.get("/metrics").content.decode()
+    assert "django_http_requests_total_by_method_total" in told
+    assert [line for line in told.splitlines() if line.startswith("django_") and "body" in line] == []
+
+
 @pytest.mark.parametrize(
     "headers",
     [

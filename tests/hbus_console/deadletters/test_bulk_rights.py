@@ -158,3 +158,13 @@ def test_what_its_starter_may_not_do_any_more_is_free_for_others(
     assert services.dry_run(actor_of(peer), "redrive", BOTH).total == 0
     granted(vera, "viewer")
     assert services.dry_run(actor_of(peer), "redrive", BOTH).total == 1
+
+
+def test_a_dry_run_tells_nothing_of_how_many_die_where_one_sees_nothing(vera: User, make_letter: MakeLetter) -> None:
+    Topic.objects.create(name="stay.completed")
+    seen = make_letter(topic="stay.completed", subscription="guests")
+    granted(vera, "operator", "stay.*")
+    for _ in range(2):
+        make_letter()
+        plan = services.dry_run(actor_of(vera), "redrive", {"owner": "nobody of that name"})
+        assert (plan.total, plan.horizon) == (0, seen.pk)

@@ -192,6 +192,29 @@ def test_what_an_emptied_store_had_is_lost_and_what_it_was_done_with_is_not(
     assert [(each["id"], each["outcome"]["lost"]) for each in listed] == [(waiting, [GROUP])]
 
 
+def test_what_waited_is_lost_also_when_the_store_was_emptied_once_more_before_anybody_asked(
+    check: Check, book: Callable[[], None], prefix: str
+) -> None:
+    waiting = publish()
+    book()
+    published_ms = check.began_ms - 10 * SKEW_MS
+    LedgerMessage.objects.filter(message_id=waiting).update(published_ms=published_ms)
+    Subscription.objects.update(created_at=datetime.fromtimestamp(published_ms / 1000 - 1, UTC))
+    for at_ms in (published_ms + 1, 0):
+        check.sample()
+        sample = LagSample.objects.latest("pk")
+        # In the second life nothing waits, and it is seen while that lasts.
+        sample.began_ms = sample.began_ms if not at_ms else published_ms - 1
+        sample.at_ms, sample.oldest_ms = at_ms or sample.began_ms, (at_ms and published_ms) or None
+        sample.save()
+        empty(prefix)
+        bus.admin().create_group(TOPIC, GROUP)
+    assert list(LagSample.objects.order_by("pk").values_list("waiting", flat=True)) == [1, 0]
+    for _ in range(3):
+        check.whole()
+    assert (passed(), lost()) == ([], [waiting])
+
+
 def test_what_one_old_message_kept_open_in_an_emptied_store_is_lost_and_of_the_rest_nobody_knows(
     check: Check, book: Callable[[], None], prefix: str, redis_url: str, hand: Receiver
 ) -> None:

@@ -82,6 +82,15 @@ def test_the_key_in_an_address_is_for_who_may_change_it(
             assert ("/in" in shown, "s3cret" in shown) == (True, whole), (page, role)
 
 
+def test_on_a_topic_that_masks_the_key_is_for_who_may_reveal(calling: Callable[..., Caller], topic: Topic) -> None:
+    url = "https://93.184.216.34/in?key=s3cret"
+    editor, governor = calling(Role.EDITOR), calling(Role.GOVERNOR)
+    editor("POST", PATH, {**NEW, "handler": "webhook", "webhook_url": url})
+    Topic.objects.filter(pk=topic.pk).update(masked_fields=["guest.email"])
+    assert editor("GET", ONE).json()["webhook_url"] == "https://93.184.216.34/in"
+    assert governor("GET", ONE).json()["webhook_url"] == url
+
+
 @pytest.mark.parametrize(
     ("body", "status", "field"),
     [

@@ -19,6 +19,7 @@ from engine.bus.transports.redis_stream.inspection import (
     group_lost,
     inspect,
     lag,
+    life_began_ms,
     says_group_lost,
 )
 from engine.bus.transports.redis_stream.ordering import partitions_of_topic
@@ -206,7 +207,7 @@ class RedisStreamAdmin:
 
     def began_ms(self, topic: str) -> int:
         known = self._link.command("HGET", self._topic(topic).stats, "incarnation")
-        return standing.life_began_ms(known.decode()) if known else 0
+        return life_began_ms(known.decode()) if known else 0
 
     def extents(self, topic: str) -> list[Extent]:
         return rereading.extents(self._link, self._parts(topic))

@@ -71,6 +71,14 @@ class GroupState(NamedTuple):
         return ",".join(state.settled_up_to(rank) for rank, state in enumerate(self.streams))
 
 
+def life_began_ms(incarnation: str) -> int:
+    """When the store named it: seconds and, in the last five digits, microseconds."""
+    try:
+        return int(incarnation[:-5], 16) * 1000 + int(incarnation[-5:], 16) // 1000
+    except ValueError:
+        return 0
+
+
 def inspect(link: Link, keys: GroupKeys, group: str, time: StoreTime) -> GroupState:
     """Raises :class:`GroupLost` when any part of the group is gone."""
     try:
@@ -114,6 +122,7 @@ def lag_of(link: Link, keys: GroupKeys, state: GroupState) -> Lag:
         oldest_ms=min(oldest) if oldest else None,
         paused=state.paused,
         parked=state.parked,
+        began_ms=life_began_ms(state.incarnation),
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from engine.bus.optional import WhereItIs
 from engine.bus.transports.redis_stream import browsing
-from engine.bus.transports.redis_stream.inspection import GroupState, inspect
+from engine.bus.transports.redis_stream.inspection import GroupState, inspect, life_began_ms
 from engine.bus.transports.redis_stream.positions import Place, of_entry, place
 from engine.bus.transports.redis_stream.topic import GroupKeys, StoreTime
 from engine.core.store.link import Link
@@ -36,14 +36,6 @@ def standings(
         for position, lease in zip(own, leases, strict=True):
             found[position] = _standing(link, keys, state, place(position), lease is not None)
     return [found[position] for position in positions]
-
-
-def life_began_ms(incarnation: str) -> int:
-    """When the store named it: seconds and, in the last five digits, microseconds."""
-    try:
-        return int(incarnation[:-5], 16) * 1000 + int(incarnation[-5:], 16) // 1000
-    except ValueError:
-        return 0
 
 
 def _standing(link: Link, keys: GroupKeys, state: GroupState, at: Place, held: bool) -> WhereItIs:
