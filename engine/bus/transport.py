@@ -199,7 +199,7 @@ class Lag:
     paused: bool = False
     #: Set aside with their keys, until somebody decides.
     parked: int = 0
-    #: Since when the store knows this life of the topic, as :meth:`~engine.bus.optional.TellsStanding.began_ms` says it.
+    #: Since when the store knows this life of the topic: :meth:`~engine.bus.optional.TellsStanding.began_ms`.
     began_ms: int = 0
 
     @property

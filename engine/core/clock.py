@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Protocol
 
@@ -95,6 +95,7 @@ class ManualClock:
 #: The moments that every time zone can say: from the year 1 to 9999, a day short at either end.
 EARLIEST_MS, LATEST_MS = -62_135_510_400_000, 253_402_214_399_999
 #: The seconds that RFC 3339 can say.
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST_S, _LAST_S = -62_135_596_800, 253_402_300_799
 
 
@@ -127,6 +128,9 @@ def from_rfc3339(text: str) -> int:
     if moment.tzinfo is None:
         raise ValueError(f"{text!r} has no UTC offset; write 2026-11-21T08:00:00Z")
     epoch_ms = round(moment.timestamp() * 1000)
+    if (moment - _EPOCH) // timedelta(seconds=1) == _LAST_S:
+        # What some write for "never" lies within the last half millisecond there is.
+        epoch_ms = min(epoch_ms, _LAST_S * 1000 + 999)
     if not _FIRST_S * 1000 <= epoch_ms < (_LAST_S + 1) * 1000:
         raise ValueError(f"{text!r} is before the year 1 or after 9999 in UTC")
     return epoch_ms

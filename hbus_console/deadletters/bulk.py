@@ -218,7 +218,7 @@ def _varying(spec: Mapping[str, Any], pairs: Sequence[tuple[str, str, int]]) -> 
         return []
     causes = [OneCause(str(spec["fingerprint"]), *pair) for pair in pairs[:_MOST_TOLD]]
     told = [telling for telling in tellings(causes, DeadLetter.State.DEAD) if telling.note]
-    return [PlanLine("differs from letter to letter", len(each.varying), each.note) for each in told]
+    return [PlanLine("differs from letter to letter", counted(len(each.varying), "thing"), each.note) for each in told]
 
 
 def _told(total: int, theirs: int) -> str:

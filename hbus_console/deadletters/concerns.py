@@ -13,11 +13,14 @@ from django.urls import reverse
 from engine.bus.subjects import subscription_subject
 from hbus_console.access.scopes import scopes_q
 from hbus_console.alerts.concerns import firing_on, since
+from hbus_console.deadletters import counting
 from hbus_console.deadletters.group_mark import mark
 from hbus_console.deadletters.limit import Full, full_subscriptions
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.deadletters.samples import OneCause, tellings
 from hbus_console.deadletters.telling import Telling
+from hbus_console.evidence import freshness
+from hbus_console.evidence.freshness import Freshness
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.ui.concern import MOST_JOINED, Concern, Incident, Look, at, spell
 from hbus_console.ui.formats import clock, num
@@ -25,7 +28,7 @@ from hbus_console.ui.formats import clock, num
 
 def concerns(look: Look) -> list[Concern]:
     """The subscriptions at their limit first, then the largest groups of one cause."""
-    return [*at(40, _full(look)), *at(50, _dead(look.scopes))]
+    return [*at(40, _full(look)), *at(50, _dead(look.scopes, freshness.dead_letters(look.now_ms)))]
 
 
 def _full(look: Look) -> list[Concern]:
@@ -46,7 +49,7 @@ def _full(look: Look) -> list[Concern]:
     return spell(full_subscriptions(look.scopes), line, more)
 
 
-def _dead(scopes: tuple[str, ...]) -> list[Concern]:
+def _dead(scopes: tuple[str, ...], of: Freshness) -> list[Concern]:
     rows = (
         DeadLetter.objects.filter(scopes_q(scopes, "topic"), state=DeadLetter.State.DEAD)
         .values_list("fingerprint", "topic", "subscription")
@@ -58,10 +61,9 @@ def _dead(scopes: tuple[str, ...]) -> list[Concern]:
     causes = {_incident(one): one for one in found}
 
     def line(one: OneCause) -> Concern:
-        letters = "A dead letter" if one.letters == 1 else f"{num(one.letters)} dead letters"
         return Concern(
             "bad",
-            f"{letters} on {one.topic}" + (", one cause" if one.letters > 1 else ""),
+            f"{counting.letters(one.letters, of)} on {one.topic}" + (", one cause" if one.letters > 1 else ""),
             "",
             f"{page}?{urlencode({'open': mark(one)})}",
             f"Review {num(one.letters)}",

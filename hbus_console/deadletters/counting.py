@@ -60,6 +60,14 @@ def told(count: int, of: Freshness) -> str:
     return f"≥ {formats.num(count)}" if count else formats.NOTHING
 
 
+def letters(count: int, of: Freshness, verb: str = "") -> str:
+    """The beginning of a sentence on some: ``A dead letter``, ``37 dead letters``, ``≥ 37 dead letters``; with a verb
+    in the plural that ends in no s, ``A dead letter waits``."""
+    if count == 1 and of.known:
+        return f"A dead letter {verb}s" if verb else "A dead letter"
+    return f"{told(count, of)} dead letters {verb}".rstrip()
+
+
 def waits(count: int, of: Freshness) -> str:
     """What stands beside a count of them."""
     if not of.known:

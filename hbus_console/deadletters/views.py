@@ -27,6 +27,7 @@ from hbus_console.deadletters.feature import DEAD_LETTER_DISCARD, DEAD_LETTER_ED
 from hbus_console.deadletters.group_mark import mark
 from hbus_console.deadletters.groups import LetterFilters, listing
 from hbus_console.deadletters.models import DeadLetter
+from hbus_console.deadletters.samples import own_words
 from hbus_console.deadletters.taken import left, taken
 from hbus_console.evidence import freshness
 from hbus_console.messages.feature import PAYLOAD_READ, PAYLOAD_REVEAL
@@ -172,6 +173,9 @@ def _list(
             filters, fingerprint=opened.fingerprint, topic=opened.topic, subscription=opened.subscription
         ).letters(who)
         page = reading.page(rows, request.GET.get("cursor", ""), _PAGE if everything else _FIRST)
+        # Where their cause leaves out what differs, each says it: who chooses some has to know which.
+        words = own_words(page.letters) if opened.telling.note else ["" for _ in page.letters]
+        context["rows"] = list(zip(page.letters, words, strict=True))
         context |= {"page": page, "everything": everything, "beyond": opened.count - len(page.letters)}
     return render(request, "deadletters/list.html", context, status=status)
 

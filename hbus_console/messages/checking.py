@@ -38,6 +38,8 @@ GRACE_MS = 120_000
 PAGE = 500
 #: How far the clocks of publishers and keepers may be from the store's.
 SKEW_MS = 60_000
+#: And how far where somebody looks after them.
+CLOSE_MS = 2_000
 #: A tick hands control back after so many seconds, even with work left.
 TICK_S = 3.0
 

@@ -13,11 +13,9 @@ from django.db.models import QuerySet
 from engine.bus.optional import TellsStanding, WhereItIs
 from engine.bus.transport import Admin, Stored
 from engine.core.errors import BadInput
-from hbus_console.messages.checking import SKEW_MS, read_message
+from hbus_console.messages.checking import CLOSE_MS, SKEW_MS, read_message
 from hbus_console.messages.models import DeliveryCheck, LagSample, LedgerEvent, LedgerMessage
 
-#: How far the clocks of a publisher and of the store are from each other, where both are kept.
-_CLOSE_MS = 2_000
 #: What tells that a message was handed out, and not settled then.
 KEEPING = ("retried", "parked", "released")
 
@@ -138,7 +136,7 @@ class DeliveryJudge:
 
     def _seen_of_its_life(self, message: LedgerMessage) -> _Seen:
         """A store may have been emptied more than once since: what it held the last time was not there before."""
-        later = self._lives[bisect_right(self._lives, message.published_ms + _CLOSE_MS) :]
+        later = self._lives[bisect_right(self._lives, message.published_ms + CLOSE_MS) :]
         seen = [self._seen_before(began_ms) for began_ms in later or self._lives[-1:]]
         return next((each for each in seen if each.last is not None), seen[-1])
 

@@ -26,6 +26,7 @@ from hbus_console.evidence.columns import texts
 from hbus_console.messages.became import meant_for_one
 from hbus_console.messages.by_event import off_index
 from hbus_console.messages.feature import PAYLOAD_READ
+from hbus_console.messages.gone import why_gone
 from hbus_console.messages.models import (
     LONGEST_ID,
     LONGEST_SOURCE,
@@ -375,10 +376,11 @@ def _from_log(found: Life) -> tuple[bytes | None, str]:
         if not found.position:
             return None, "It was published by way of a transport that shows no message twice."
         stored = transport.admin.read(found.topic_name, found.position)
+        if stored is not None:
+            return stored.body, ""
+        return None, f"{why_gone(transport.admin, found.entry)}; what happened to the message is still known."
     except HbusError as error:
         return None, f"The payload cannot be read now: {error.what}"
-    gone = "Retention has removed the payload; what happened to the message is still known."
-    return (stored.body, "") if stored is not None else (None, gone)
 
 
 def waits_for(entry: LedgerMessage, refusal: LedgerEvent | None, now_ms: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from math import inf
 from typing import Any
 
 from django.db.models import QuerySet
@@ -160,7 +161,8 @@ def pace(operation: Operation) -> Speed:
     handled = operation.handled - operation.went_from
     if seconds <= 0 or handled <= 0:
         return Speed(None, None)
-    per_s = handled / seconds
+    # Of the first few the first took no time.
+    per_s = min(handled / seconds, operation.rate_per_s or inf)
     rest = operation.total - operation.handled
     left = timedelta(seconds=rest / per_s) if operation.state == Operation.State.RUNNING and rest > 0 else None
     return Speed(per_s, left)

@@ -42,7 +42,8 @@ def seen(look: Look) -> frozenset[Pair]:
 
 
 def _breakers(look: Look) -> list[Concern]:
-    found = open_breakers(list(look.once(seen)))
+    # A store that is away is a line of its own.
+    found = open_breakers(list(look.once(seen))) or {}
 
     def meanwhile(row: Pair) -> str:
         return "one message is being tried" if found[row].state == "probing" else "nothing is delivered meanwhile"

@@ -35,18 +35,21 @@ def holds(pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Hold]:
         row = known.get(pair)
         if row is None:
             found[pair] = Hold(f"for {pair[1]}, which is gone", gone=True)
-        elif said := _said(row, pair in breakers):
+        elif said := _said(row, None if breakers is None else pair in breakers):
             found[pair] = Hold(said)
     return found
 
 
-def _said(row: Subscription, broken: bool) -> str:
+def _said(row: Subscription, broken: bool | None) -> str:
+    """``broken`` is ``None`` while nobody knows whether its breaker is open."""
     if row.paused:
         return f"because {row.group} is paused"
     if row.topic.paused:
         return f"because {row.topic.name} is paused"
     if broken:
         return f"behind the open breaker of {row.group}"
+    if broken is None and row.breaker_failures:
+        return f"while the store cannot be asked whether the breaker of {row.group} is open"
     if row.handler == Subscription.Handler.CODE and not row.handler_name:
         return f"because {row.group} has no handler"
     return ""

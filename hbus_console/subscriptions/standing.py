@@ -189,7 +189,8 @@ def subscription_rows(who: Actor, chosen: TimeRange, now_ms: int, wanted: Subscr
     lag = flow.latest_lag(scopes, now_ms)
     dead = dead_counts(scopes)
     shown = {(row.topic.name, row.group): row for row in found.select_related("topic", "team")}
-    breakers = open_breakers(list(shown))
+    # That the store is away is said of each by what reads it.
+    breakers = open_breakers(list(shown)) or {}
     taken = served() if shown else None
     rows = [
         SubscriptionRow(

@@ -305,8 +305,7 @@ def _stopped(row: SubscriptionRow, lines: Sequence[ConsumerLine]) -> tuple[str, 
 def _undecided(row: SubscriptionRow, lag: Lag | None) -> tuple[str, str] | None:
     """What waits for a person."""
     if row.dead:
-        letters = "A dead letter waits" if row.dead == 1 else f"{formats.num(row.dead)} dead letters wait"
-        return f"{letters} for a decision.", "bad"
+        return f"{counting.letters(row.dead, row.dead_of, 'wait')} for a decision.", "bad"
     if lag and lag.parked:
         parked = (
             "A message of a parked key waits" if lag.parked == 1 else f"{lag.parked:,} messages of parked keys wait"

@@ -57,8 +57,8 @@ def build(who: Actor, topic: Topic, chosen: TimeRange, now_ms: int) -> TopicPage
     of = freshness.read(now_ms)
     booked = of[freshness.FACTS]
     rates = flow.rates(now_ms, [topic.name], booked).topic(topic.name)
-    answer, tone = _answer(topic, readers, rates, booked)
     flowing = _Flow(rates, booked, of[freshness.DEAD_LETTERS])
+    answer, tone = _answer(topic, readers, flowing)
     return TopicPage(
         topic=topic,
         answer=answer,
@@ -92,10 +92,11 @@ def depth(topic: Topic) -> Depth | None:
         return None
 
 
-def _answer(topic: Topic, readers: list[SubscriptionRow], rates: flow.Rates, booked: Freshness) -> tuple[str, str]:
+def _answer(topic: Topic, readers: list[SubscriptionRow], flowing: _Flow) -> tuple[str, str]:
     """How the topic stands, in one sentence, and its tone."""
+    rates, booked = flowing.rates, flowing.booked
     going = [row for row in readers if not row.held]
-    if said := _special(topic) or _undecided(readers) or _still(going) or _slow(going):
+    if said := _special(topic) or _undecided(readers, flowing.dead) or _still(going) or _slow(going):
         return said
     if not readers:
         return "Nobody subscribes to it yet.", ""
@@ -109,12 +110,9 @@ def _answer(topic: Topic, readers: list[SubscriptionRow], rates: flow.Rates, boo
     return f"{who} up with {formats.rate(rates.published)} messages a second.", "ok"
 
 
-def _undecided(readers: list[SubscriptionRow]) -> tuple[str, str] | None:
+def _undecided(readers: list[SubscriptionRow], of: Freshness) -> tuple[str, str] | None:
     dead = sum(row.dead for row in readers)
-    if not dead:
-        return None
-    letters = "A dead letter waits" if dead == 1 else f"{formats.num(dead)} dead letters wait"
-    return f"{letters} for a decision.", "bad"
+    return (f"{counting.letters(dead, of, 'wait')} for a decision.", "bad") if dead else None
 
 
 def _still(going: list[SubscriptionRow]) -> tuple[str, str] | None:

@@ -69,18 +69,17 @@ def standing_of(row: Subscription) -> Standing:
     return bus.breakers().look(row.topic.name, row.group)
 
 
-def open_breakers(subscriptions: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Standing]:
-    """Those that are not closed, with state, since when, why and whether a person did it.
-
-    None while the store cannot be asked, which other places say.
+def open_breakers(subscriptions: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Standing] | None:
+    """Those that are not closed, with state, since when, why and whether a person did it; ``None`` while the store
+    cannot be asked.
     """
     if probes.obstacle():
-        return {}
+        return None
     guarded = _guarded()
     try:
         return bus.breakers().not_closed([one for one in subscriptions if one in guarded])
     except UNANSWERED:
-        return {}
+        return None
 
 
 def outages() -> dict[tuple[str, str], int] | None:

@@ -42,8 +42,8 @@
   // When the reading began that is put in place.
   let asked = from;
   const whole = () => page.querySelector(".as-of")
-    ? "This page is what a reload would show, but for what says from when it is."
-    : `This page is what a reload would show; ages are at most ${MOST_MS / 1_000} seconds old.`;
+    ? `At ${clock.format(heardAt)} this page was what a reload would show, but for what says from when it is.`
+    : `At ${clock.format(heardAt)} this page was what a reload would show; ages are at most ${MOST_MS / 1_000} seconds old.`;
   function tell() {
     hushed = silent();
     const [state, words, title] = standing.trouble

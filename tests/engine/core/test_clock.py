@@ -40,15 +40,13 @@ def test_an_offset_is_honoured_and_required() -> None:
         from_rfc3339("2026-11-21T08:00:00")
 
 
-@pytest.mark.parametrize(
-    "text", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "9999-12-31T23:59:59.9999Z"]
-)
+@pytest.mark.parametrize("text", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"])
 def test_an_instant_that_no_calendar_has_in_utc_is_none(text: str) -> None:
     with pytest.raises(ValueError, match="before the year 1 or after 9999"):
         from_rfc3339(text)
 
 
-@pytest.mark.parametrize("text", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999Z"])
+@pytest.mark.parametrize("text", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999Z", "9999-12-31T23:59:59.9999999Z"])
 def test_the_first_and_the_last_instant_are_read_and_can_be_written(text: str) -> None:
     assert to_datetime(from_rfc3339(text)).year in (1, 9999)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -171,6 +173,10 @@ def test_page_api_and_what_needs_a_person_name_the_group_alike(
         page = sign_in().get(f"/dead-letters/{query}").content.decode()
         assert escape(CAUSE) in page
         assert "room code: “Z” × 2, “Q” × 1" in page
+    # Who chooses some of an open group is told which is which.
+    assert Counter(re.findall(r'<div class="varying muted" title="([^"]*)">\1</div>\s*</td>', page)) == {
+        escape(room(code)["error"].splitlines()[0]): number for code, number in (("Z", 2), ("Q", 1))
+    }
     _, found = call("GET", "dead-letters/groups")
     group = found["results"][0]
     assert (group["cause"], group["title"], group["latest"]) == (CAUSE, CAUSE, 0)

@@ -192,6 +192,23 @@ def test_what_an_emptied_store_had_is_lost_and_what_it_was_done_with_is_not(
     assert [(each["id"], each["outcome"]["lost"]) for each in listed] == [(waiting, [GROUP])]
 
 
+def test_of_an_emptied_store_nobody_is_told_that_retention_took_the_payload(
+    check: Check, book: Callable[[], None], prefix: str, sign_in: Callable[..., Client]
+) -> None:
+    settled = publish()
+    book()
+
+    def told() -> str:
+        return sign_in("admin").get(f"/messages/{settled}").content.decode()
+
+    store.client().xtrim(f"{prefix}:{{{TOPIC}}}:normal", maxlen=0)
+    assert "Retention has removed the payload; what happened" in told()
+    LedgerMessage.objects.filter(message_id=settled).update(published_ms=check.began_ms - SKEW_MS)
+    empty(prefix)
+    bus.admin().create_group(TOPIC, GROUP)
+    assert "Its store was emptied since, and the payload is gone; what happened" in told()
+
+
 def test_what_waited_is_lost_also_when_the_store_was_emptied_once_more_before_anybody_asked(
     check: Check, book: Callable[[], None], prefix: str
 ) -> None:

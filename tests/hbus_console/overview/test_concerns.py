@@ -33,6 +33,7 @@ from hbus_console.topics.models import Topic
 from hbus_console.traffic.concerns import lag as read_lag
 from hbus_console.traffic.flow import LagNow
 from hbus_console.ui.concern import Concern, Look
+from tests.hbus_console.kept import kept
 from tests.hbus_console.ui.conftest import dead_letters, subscription, topic
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"])
@@ -78,6 +79,8 @@ def test_dead_letters_are_grouped_by_cause_the_biggest_first(admin_actor: Actor)
     subscription(topic("booking.changed"), "partner-sync", team="Distribution")
     dead_letters(1, "stay.completed", "loyalty", "e19d07")
     dead_letters(37, "booking.changed")
+    assert texts(admin_actor)[0] == "≥ 37 dead letters on booking.changed, one cause"
+    kept(time.time_ns() // 1_000_000)
     first, second = found(admin_actor)
     assert first.text == "37 dead letters on booking.changed, one cause"
     assert first.note.startswith("UnknownRoomCode: DBL-SEA · partner-sync · since ")
@@ -209,6 +212,7 @@ def test_a_duty_that_hangs_is_told_until_another_keeper_does_it(admin_actor: Act
 
 def test_the_worst_comes_first_and_among_equals_each_has_its_place(admin_actor: Actor, settings: Settings) -> None:
     now = time.time_ns() // 1_000_000
+    kept(now)
     subscription(topic("a.paused", paused=True), "paused", paused=True)
     subscription(topic("b.ownerless", team=None), "ownerless", team=None)
     slow = topic("c.slow")

@@ -17,6 +17,7 @@ from hbus_console.subscriptions.models import Subscription
 from hbus_console.traffic.flow import LagNow
 from hbus_console.ui.concern import MOST_INCIDENTS, Concern, Incident, at, listed, spell
 from hbus_console.wiring import bus
+from tests.hbus_console.kept import kept
 from tests.hbus_console.overview.test_concerns import found
 from tests.hbus_console.topics.conftest import own_keys
 from tests.hbus_console.ui.conftest import dead_letters, subscription, topic
@@ -54,6 +55,7 @@ def late() -> list[LagNow]:
 @pytest.fixture
 def incident(admin_actor: Actor, own_keys: None) -> None:
     """A dependency is away: messages die of it, the breaker opens, the rest waits."""
+    kept(time.time_ns() // 1_000_000)
     subscription(topic(ONE[0]), ONE[1], breaker_failures=5)
     dead_letters(3, *ONE, fingerprint=fingerprint(ONE[1], "ConnectionError", AWAY))
     DeadLetter.objects.update(cause=cause_of("ConnectionError", AWAY), error=f"ConnectionError: {AWAY}")

@@ -10,6 +10,7 @@ from engine.bus.subjects import subscription_subject
 from hbus_console.subscriptions import holding as holding_of
 from hbus_console.subscriptions.holding import holding
 from hbus_console.subscriptions.models import Subscription
+from hbus_console.subscriptions.services.breaker import open_breakers, probes
 from hbus_console.topics.models import Topic
 
 pytestmark = pytest.mark.django_db
@@ -44,3 +45,19 @@ def test_a_paused_topic_and_an_open_breaker_hold_too(row: Subscription, monkeypa
     Topic.objects.update(paused=True)
     assert holding([PLACE]) == {PLACE: "because booking.changed is paused"}
     assert holding([]) == {}
+
+
+def test_while_the_store_is_away_nobody_is_told_that_no_breaker_holds_them(
+    row: Subscription, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(holding_of, "open_breakers", lambda pairs: None)
+    assert holding([PLACE]) == {PLACE: "while the store cannot be asked whether the breaker of billing is open"}
+    Subscription.objects.update(breaker_failures=0)
+    assert holding([PLACE]) == {}
+
+
+def test_whether_a_breaker_is_open_is_not_known_while_the_store_is_away(
+    row: Subscription, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(probes, "obstacle", lambda: "it does not answer")
+    assert open_breakers([("booking.changed", "billing")]) is None

@@ -186,8 +186,10 @@ def test_a_start_goes_on_where_nothing_can_be_asked_for(tmp_path: Path, caplog: 
 @pytest.mark.xdist_group("spark")
 @pytest.mark.parametrize("java", ["of the machine", *(["of PyPI"] if WHOLE else [])])
 def test_the_second_start_takes_the_classes_of_the_first(
-    given: Given, spark: InstalledSpark, tmp_path: Path, java: str
+    given: Given, spark: InstalledSpark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, java: str
 ) -> None:
+    # A folder of settings is among the places of classes, and Java shares none where one of them is a folder.
+    monkeypatch.delenv("SPARK_CONF_DIR")
     spark = find_spark({"PATH": ""}) if java == "of PyPI" else spark
     application, classes = tmp_path / "counts.py", SharedClasses(tmp_path / "classes")
     application.write_text(
