@@ -131,7 +131,7 @@ chaos: $(DEV_STAMP) $(ASSETS_STAMP)
 	HBUS_CHAOS=whole $(PY) -m pytest -m chaos -rP $(PYTEST)
 	HBUS_FUZZ=50 HBUS_CHAOS=whole $(PY) -m pytest tests/engine/bus/test_hostile_envelopes.py \
 		tests/hbus_console/api/test_openapi.py tests/engine/cron/work/spark/test_shared_classes.py \
-		tests/browser/test_pages.py tests/hbus_console/bench/test_pipeline.py
+		tests/browser/test_pages.py tests/hbus_console/bench/test_pipeline.py tests/test_mutants.py
 
 # In a copy of the house; it takes a quarter of an hour.
 mutants: $(DEV_STAMP)
