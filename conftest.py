@@ -2,5 +2,5 @@
 
 pytest_plugins = [
     "engine.bus.conformance.plugin", "tests.owed", "tests.skips", "tests.touching", "tests.nsq",
-    "tests.parameter_names", "tests.order",
+    "tests.parameter_names", "tests.order", "tests.form",
 ]  # fmt: skip

@@ -236,6 +236,7 @@ def test_everything_can_be_read_without_scripts(console: Console, new_page: Call
     watched.page.wait_for_url("**/?range=3h")
 
 
+@pytest.mark.whole
 def test_the_picture_of_the_readme(
     console: Console, new_page: Callable[..., Watched], pictures: Path, request: pytest.FixtureRequest
 ) -> None:

@@ -45,6 +45,7 @@ def demo(at: RunningInstallation, *more: str) -> subprocess.CompletedProcess[str
     return at.manage("hotel_demo", "--fast", "--limit", "60", *more, timeout_s=240)
 
 
+@pytest.mark.whole
 def test_it_runs_to_its_end_twice_and_leaves_nothing_running(nothing_runs: RunningInstallation) -> None:
     first = demo(nothing_runs)
     assert first.returncode == 0, first.stdout + first.stderr

@@ -165,7 +165,7 @@ class Rig:
             self.process.wait()
 
 
-@pytest.fixture(params=["plain", "spark"])
+@pytest.fixture(params=["plain", pytest.param("spark", marks=pytest.mark.whole)])
 def rig(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Rig]:
     store = StandaloneStore(tmp_path / "store", fsync="always").start()
     config = BusConfig("redis_stream", store.url, "chaos")
@@ -179,7 +179,7 @@ def rig(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Rig]:
 
 
 def test_kills_at_random_lose_and_double_nothing(rig: Rig) -> None:
-    rounds = size(10, short=3 if rig.how == "spark" else 6)
+    rounds = size(10, short=6)
     publisher, reader = Publisher(rig.config), Reader(rig.lake)
     threads = [threading.Thread(target=each.run) for each in (publisher, reader)]
     for thread in threads:

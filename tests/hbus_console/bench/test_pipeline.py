@@ -21,7 +21,6 @@ from hbus_console.bench.pipeline_rig import PipelineRig
 from hbus_console.bench.pipeline_story import TOPIC, PipelineStory
 from hbus_console.bench.rig import chosen
 from hbus_console.bench.rows import Row
-from tests.form import size
 
 pytestmark = pytest.mark.long
 
@@ -179,18 +178,18 @@ def test_the_engine_s_own_rates_have_their_figures_and_goals_are_judged(rig: Pip
     assert json.loads(replayed.as_json())["what"] == replayed.what
 
 
+@pytest.mark.whole
 @pytest.mark.xdist_group("spark")
 def test_rates_on_spark_have_their_figures(rig: PipelineRig) -> None:
-    found = list(chosen(list(pipeline.measurements(rig)), "by Spark"))
-    assert len(found) == 6
-    rows = [each.measure() for each in found[:: size(1, short=3)]]
-    assert [row.goal for row in rows] == [400_000, None, None, 200_000, None, 200_000][:: size(1, short=3)]
+    rows = only(rig, "by Spark")
+    assert [row.goal for row in rows] == [400_000, None, None, 200_000, None, 200_000]
     for row in rows:
         assert row.ours is not None
         assert row.ours > 0
         assert (row.holds is None) is (row.goal is None)
 
 
+@pytest.mark.whole
 @pytest.mark.xdist_group("spark")
 def test_a_start_has_its_figure_and_its_goal_is_judged(rig: PipelineRig, monkeypatch: pytest.MonkeyPatch) -> None:
     # With a folder of settings Java shares no classes.

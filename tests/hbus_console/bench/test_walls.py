@@ -19,7 +19,7 @@ def rig(own_store: StandaloneStore, tmp_path: Path) -> Iterator[Rig]:
     made.close()
 
 
-@pytest.mark.long
+@pytest.mark.whole
 def test_every_way_has_its_costs_and_its_peer_s(rig: Rig) -> None:
     head, *lines = walls.paths(rig)
     assert len(head) == 7

@@ -146,6 +146,7 @@ def test_a_worker_that_is_killed_in_mid_job_fails_no_run_and_its_tasks_are_seen_
     assert {each.state for each in last.stages if each.done == each.total} == {"done"}
 
 
+@pytest.mark.whole
 def test_a_local_cluster_runs_it_in_executors_of_their_own(
     given: Given, spark: InstalledSpark, gated: tuple[Path, Path, Path], tmp_path: Path
 ) -> None:

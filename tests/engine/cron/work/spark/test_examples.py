@@ -16,6 +16,7 @@ from tests.engine.pipeline.lake.filling import Filled
 pytestmark = pytest.mark.long
 
 
+@pytest.mark.whole
 def test_the_example_runs_where_pypi_alone_brings_a_java(given: Given, spark: InstalledSpark, tmp_path: Path) -> None:
     header = "hotel,reservation_status,stays_in_weekend_nights,stays_in_week_nights\n"
     rows = "Resort Hotel,Check-Out,2,5\nCity Hotel,Check-Out,0,1\nCity Hotel,Canceled,2,9\nResort Hotel,Check-Out,1,0\n"

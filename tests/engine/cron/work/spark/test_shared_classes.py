@@ -15,7 +15,6 @@ from engine.cron.work.spark.java import Java
 from engine.cron.work.spark.shared_classes import SharedClasses
 from engine.cron.work.spark.submit import Submission, run_application
 from tests.engine.cron.work.conftest import Given
-from tests.form import WHOLE
 
 #: A Spark whose start writes what Java would, or as much of it as is told.
 _SUBMIT = """#!/bin/sh
@@ -182,9 +181,9 @@ def test_a_start_goes_on_where_nothing_can_be_asked_for(tmp_path: Path, caplog: 
     assert [each.levelno for each in caplog.records] == [logging.WARNING]
 
 
-@pytest.mark.long
+@pytest.mark.whole
 @pytest.mark.xdist_group("spark")
-@pytest.mark.parametrize("java", ["of the machine", *(["of PyPI"] if WHOLE else [])])
+@pytest.mark.parametrize("java", ["of the machine", "of PyPI"])
 def test_the_second_start_takes_the_classes_of_the_first(
     given: Given, spark: InstalledSpark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, java: str
 ) -> None:

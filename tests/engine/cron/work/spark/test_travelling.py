@@ -68,7 +68,7 @@ def topics(redis_url: str, prefix: str) -> Iterator[tuple[Topic, Topic]]:
         topic.transport.close()
 
 
-@pytest.mark.long
+@pytest.mark.whole
 def test_executors_that_have_no_hbus_read_and_write_topics(
     given: Given, spark: InstalledSpark, cluster: StandaloneCluster, topics: tuple[Topic, Topic], tmp_path: Path
 ) -> None:
