@@ -75,21 +75,6 @@ def test_nothing_waits_when_all_is_well(admin_actor: Actor) -> None:
     assert found(admin_actor) == []
 
 
-def test_dead_letters_are_grouped_by_cause_the_biggest_first(admin_actor: Actor) -> None:
-    subscription(topic("booking.changed"), "partner-sync", team="Distribution")
-    dead_letters(1, "stay.completed", "loyalty", "e19d07")
-    dead_letters(37, "booking.changed")
-    assert texts(admin_actor)[0] == "≥ 37 dead letters on booking.changed, one cause"
-    kept(time.time_ns() // 1_000_000)
-    first, second = found(admin_actor)
-    assert first.text == "37 dead letters on booking.changed, one cause"
-    assert first.note.startswith("UnknownRoomCode: DBL-SEA · partner-sync · since ")
-    assert first.note.endswith("Distribution")
-    assert first.link == "Review 37"
-    assert "?open=7c1f9a" in first.href
-    assert second.text == "A dead letter on stay.completed"
-
-
 def test_one_cause_on_two_topics_is_two_groups_whose_links_open_each_its_own(admin_actor: Actor) -> None:
     dead_letters(2, "stay.completed")
     dead_letters(3, "booking.changed")

@@ -18,7 +18,7 @@ from hbus_console.traffic.flow import LagNow
 from hbus_console.ui.concern import MOST_INCIDENTS, Concern, Incident, at, listed, spell
 from hbus_console.wiring import bus
 from tests.hbus_console.kept import kept
-from tests.hbus_console.overview.test_concerns import found
+from tests.hbus_console.overview.test_concerns import found, texts
 from tests.hbus_console.topics.conftest import own_keys
 from tests.hbus_console.ui.conftest import dead_letters, subscription, topic
 
@@ -193,3 +193,18 @@ def test_of_very_many_in_which_others_are_told_the_rest_is_counted() -> None:
     lines = listed([*kind, *breakers])
     assert len(lines) == MOST_INCIDENTS + 1
     assert "with 8 of them more is wrong" in lines[-1].note
+
+
+def test_dead_letters_are_grouped_by_cause_the_biggest_first(admin_actor: Actor) -> None:
+    subscription(topic("booking.changed"), "partner-sync", team="Distribution")
+    dead_letters(1, "stay.completed", "loyalty", "e19d07")
+    dead_letters(37, "booking.changed")
+    assert texts(admin_actor)[0] == "≥ 37 dead letters on booking.changed, one cause"
+    kept(time.time_ns() // 1_000_000)
+    first, second = found(admin_actor)
+    assert first.text == "37 dead letters on booking.changed, one cause"
+    assert first.note.startswith("UnknownRoomCode: DBL-SEA · partner-sync · since ")
+    assert first.note.endswith("Distribution")
+    assert first.link == "Review 37"
+    assert "?open=7c1f9a" in first.href
+    assert second.text == "A dead letter on stay.completed"
