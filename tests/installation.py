@@ -120,4 +120,7 @@ class RunningInstallation:
 
 
 #: Set by the test run for itself; an installation makes its own.
-_OWN = {"REDIS_URL", "DATABASE_URL", "LEDGER_DATABASE_URL", "DJANGO_SETTINGS_MODULE", "STATE", "PORT", "ROLES"}
+_OWN = {
+    *("REDIS_URL", "DATABASE_URL", "LEDGER_DATABASE_URL", "DJANGO_SETTINGS_MODULE", "STATE", "PORT", "ROLES"),
+    "SPARK_CONF_DIR",
+}

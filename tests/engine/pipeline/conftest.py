@@ -75,34 +75,61 @@ def topic(redis_url: str, prefix: str) -> Iterator[Topic]:
     made.transport.close()
 
 
+class Sessions:
+    """One session of Spark after the other in one process: a test of the console may have ended the one there was."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._session: Any = None
+
+    def session(self) -> Any:
+        if self._session is None or self._session.sparkContext._jsc is None:
+            self._session = self._begun()
+        return self._session
+
+    def _begun(self) -> Any:
+        from pyspark.sql import SparkSession
+
+        from engine.pipeline.source.datasource import register
+
+        session = (
+            SparkSession.builder.master("local[2,4]")
+            .config("spark.ui.enabled", "false")
+            .config("spark.ui.showConsoleProgress", "false")
+            .config("spark.sql.session.timeZone", "UTC")
+            .config("spark.sql.shuffle.partitions", "2")
+            .config("spark.sql.warehouse.dir", str(self._folder / "warehouse"))
+            .getOrCreate()
+        )
+        session.sparkContext.setLogLevel("OFF")
+        # It speaks once more when the process ends, to nobody.
+        logging.getLogger("py4j").setLevel(logging.ERROR)
+        register(session)
+        return session
+
+    def end(self) -> None:
+        if self._session is not None:
+            self._session.stop()
+
+
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """One for all tests: a session takes seconds to start."""
+def sessions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sessions]:
+    """What Spark goes by in this process: it reads the environment when it is imported."""
     folder: Path = tmp_path_factory.mktemp("spark")
     said = environment(find_spark(), "local[2,4]", folder)
     before = {name: os.environ.get(name) for name in said}
     os.environ.update(said)
-    from pyspark.sql import SparkSession
-
-    from engine.pipeline.source.datasource import register
-
-    session = (
-        SparkSession.builder.master("local[2,4]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("OFF")
-    # It speaks once more when the process ends, to nobody.
-    logging.getLogger("py4j").setLevel(logging.ERROR)
-    register(session)
-    yield session
-    session.stop()
+    made = Sessions(folder)
+    yield made
+    made.end()
     for name, value in before.items():
         if value is None:
             os.environ.pop(name, None)
         else:
             os.environ[name] = value
+
+
+@pytest.fixture
+def spark(sessions: Sessions) -> Any:
+    """One for all tests: a session takes seconds to start."""
+    return sessions.session()

@@ -51,6 +51,8 @@ _NEW_RULES = (
     "A quota node is cut off",
     "A limit refuses much",
     "An audit finds something wrong",
+    "What NSQ carried is not archived",
+    "The disk of the spool runs short",
 )
 _ADDED = {"alerts_rule": len(_NEW_RULES), "audit_auditentry": len(_NEW_RULES)}
 _ENTRIES = 73 + len(_NEW_RULES)
