@@ -94,8 +94,8 @@ class ManualClock:
 
 #: The moments that every time zone can say: from the year 1 to 9999, a day short at either end.
 EARLIEST_MS, LATEST_MS = -62_135_510_400_000, 253_402_214_399_999
-#: The seconds that RFC 3339 can say.
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+#: The seconds that RFC 3339 can say.
 _FIRST_S, _LAST_S = -62_135_596_800, 253_402_300_799
 
 

@@ -27,6 +27,8 @@ from hbus_console.cluster.feature import CLUSTER_VIEW
 from hbus_console.metrics import current
 from hbus_console.proxies import stands_on
 
+#: What Django's metrics sum up of bodies: one message between two looks, and its masked payload's size is known.
+_SIZES_OF_BODIES = frozenset({"django_http_requests_body_total_bytes", "django_http_responses_body_total_bytes"})
 _clock = SystemClock()
 
 
@@ -57,10 +59,6 @@ def _latest() -> bytes:
     MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
     with metric_files.steady(Path(folder)):
         return generate_latest(_now(registry))
-
-
-#: What Django's metrics sum up of bodies: one message between two looks, and its masked payload's size is known.
-_SIZES_OF_BODIES = frozenset({"django_http_requests_body_total_bytes", "django_http_responses_body_total_bytes"})
 
 
 class _Current(Collector):

@@ -19,8 +19,7 @@ from hbus_console.deadletters.limit import Full, full_subscriptions
 from hbus_console.deadletters.models import DeadLetter
 from hbus_console.deadletters.samples import OneCause, tellings
 from hbus_console.deadletters.telling import Telling
-from hbus_console.evidence import freshness
-from hbus_console.evidence.freshness import Freshness
+from hbus_console.evidence.freshness import dead_letters
 from hbus_console.subscriptions.models import Subscription
 from hbus_console.ui.concern import MOST_JOINED, Concern, Incident, Look, at, spell
 from hbus_console.ui.formats import clock, num
@@ -28,7 +27,7 @@ from hbus_console.ui.formats import clock, num
 
 def concerns(look: Look) -> list[Concern]:
     """The subscriptions at their limit first, then the largest groups of one cause."""
-    return [*at(40, _full(look)), *at(50, _dead(look.scopes, freshness.dead_letters(look.now_ms)))]
+    return [*at(40, _full(look)), *at(50, _dead(look))]
 
 
 def _full(look: Look) -> list[Concern]:
@@ -49,15 +48,18 @@ def _full(look: Look) -> list[Concern]:
     return spell(full_subscriptions(look.scopes), line, more)
 
 
-def _dead(scopes: tuple[str, ...], of: Freshness) -> list[Concern]:
+def _dead(look: Look) -> list[Concern]:
     rows = (
-        DeadLetter.objects.filter(scopes_q(scopes, "topic"), state=DeadLetter.State.DEAD)
+        DeadLetter.objects.filter(scopes_q(look.scopes, "topic"), state=DeadLetter.State.DEAD)
         .values_list("fingerprint", "topic", "subscription")
         .annotate(count=Count("id"), since=Min("died_at"), latest=Max("died_at"))
         .order_by("-count", "-latest")[:MOST_JOINED]
     )
     found = {OneCause(fingerprint, topic, group, count): since for fingerprint, topic, group, count, since, _ in rows}
-    page = reverse("deadletters:list")
+    if not found:
+        # As on most days: there is nothing to say since when.
+        return []
+    of, page = dead_letters(look.now_ms), reverse("deadletters:list")
     causes = {_incident(one): one for one in found}
 
     def line(one: OneCause) -> Concern:

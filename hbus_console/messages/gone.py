@@ -11,7 +11,7 @@ from hbus_console.messages.models import LedgerMessage
 def why_gone(admin: Admin, entry: LedgerMessage | None) -> str:
     """As the beginning of a sentence. The life of the topic in which it was published may be over: then it was not
     retention. Raises ``Unavailable``."""
-    if entry is None or not isinstance(admin, TellsStanding):
-        return "Retention has removed the payload"
-    emptied = admin.began_ms(entry.topic) > entry.published_ms + CLOSE_MS
-    return "Its store was emptied since, and the payload is gone" if emptied else "Retention has removed the payload"
+    began_ms = admin.began_ms(entry.topic) if entry is not None and isinstance(admin, TellsStanding) else 0
+    if entry is not None and began_ms > entry.published_ms + CLOSE_MS:
+        return "Its store was emptied since, and the payload is gone"
+    return "Retention has removed the payload"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import structlog
 
@@ -21,6 +22,15 @@ from hbus_console.wiring import bus
 _log = structlog.get_logger(__name__)
 
 
+@contextmanager
+def _logged(topic: str) -> Iterator[None]:
+    """A store or a lake that is away ends the block, and the log says so."""
+    try:
+        yield
+    except (HbusError, OSError) as error:
+        _log.warning("archive_not_told", topic=topic, error=words_of(error))
+
+
 def _is_archived(topic: str) -> bool:
     return ArchivedTopic.objects.filter(topic__name=topic).exists()
 
@@ -33,35 +43,29 @@ def _prepare(topic: str, to: str) -> None:
 def _unread(topic: str, carrier: str) -> int | None:
     if not _is_archived(topic):
         return 0
-    try:
+    with _logged(topic):
         admin = bus.admin(carrier)
         if isinstance(admin, Rereads):
             return counted_together(plan(lake().state().reached(topic), admin.extents(topic)).portions)
         # What is spooled is archived wherever the topic is by then.
         return admin.lag(topic, GROUP).unsettled if can_be_spooled(bus.transport(carrier)) else 0
-    except (HbusError, OSError) as error:
-        _log.warning("archive_not_told", topic=topic, error=words_of(error))
-        return None
+    return None
 
 
 def _leave(topic: str, carrier: str) -> Callable[[], None]:
-    try:
+    extents: Sequence[Extent] = []
+    with _logged(topic):
         admin = bus.admin(carrier)
         # What is spooled stays the topic's, whoever carries it.
         extents = admin.extents(topic) if isinstance(admin, Rereads) else []
-    except (HbusError, OSError) as error:
-        _log.warning("archive_not_told", topic=topic, error=words_of(error))
-        extents = []
     return lambda: _forget(topic, extents)
 
 
 def _forget(topic: str, extents: Sequence[Extent]) -> None:
     """A lake that is away keeps nobody from deleting a topic: should there be another of its name, it is told as a loss
     then that nobody knows what the first one had."""
-    try:
+    with _logged(topic):
         forget_logs(lake(), topic, extents)
-    except (HbusError, OSError) as error:
-        _log.warning("archive_not_told", topic=topic, error=words_of(error))
 
 
 READER = TopicReader(
