@@ -43,7 +43,7 @@ def _measured(rig: PipelineRig) -> Row:
 
 def _read_whole(spark: InstalledSpark) -> None:
     """Whatever lies in the memory of the machine is not read from its disk in what is measured."""
-    for file in (spark.java.home / "lib" / "modules", *(spark.home / "jars").iterdir()):
+    for file in (spark.java.home / "lib" / "modules", *(spark.home / "jars").rglob("*.jar")):
         with contextlib.suppress(FileNotFoundError), file.open("rb") as opened:
             while opened.read(1 << 20):
                 pass
