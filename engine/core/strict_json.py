@@ -11,12 +11,15 @@ from typing import Any
 import msgspec
 
 from engine.core.error_text import words_of
+from engine.core.json_values import holds_more_than
 from engine.core.nesting import DEEPEST, too_deep
 
 #: How many values one text may hold: a few aliases of YAML stand for more than any memory does.
 MOST_VALUES = 200_000
 #: More digits than every reader takes of a whole number.
 _TOO_LARGE = 10**4_300
+#: How many values a person may type: each costs some microseconds to read, while nobody else is served.
+MOST_TYPED = 100_000
 #: NUL, which PostgreSQL keeps in no text, and lone surrogates, which UTF-8 cannot say.
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
@@ -57,6 +60,9 @@ def repeats_a_name(text: bytes) -> bool:
 
 def read_typed(text: str) -> Any:
     """Likewise for what a person typed: says in which line and column it is no JSON."""
+    written = text.encode(errors="surrogatepass")
+    if holds_more_than(MOST_TYPED, written):
+        raise NotJson(f"it holds more than {MOST_TYPED:,} values")
     try:
         # Numbers are judged afterwards, as those of everybody else.
         json.loads(text, parse_int=str, parse_float=str, parse_constant=_no_constant)
@@ -65,7 +71,7 @@ def read_typed(text: str) -> Any:
     except RecursionError as error:
         raise NotJson(f"it nests deeper than {DEEPEST} levels") from error
     # What a browser cannot have typed is found as what is no UTF-8.
-    return read_json(text.encode(errors="surrogatepass"))
+    return read_json(written)
 
 
 def why_no_json(text: bytes, error: Exception) -> str:

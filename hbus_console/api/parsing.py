@@ -10,8 +10,12 @@ from django.core.exceptions import RequestDataTooBig
 from rest_framework.parsers import BaseParser
 
 from engine.core.errors import BadInput
+from engine.core.json_values import holds_more_than
 from engine.core.nesting import DEEPEST, too_deep
 from engine.core.strict_json import why_no_json
+
+#: How many values a body may hold. Each costs some microseconds to read, whatever it says, while nobody else is served.
+MOST_VALUES = 100_000
 
 
 def bounded(stream: Any) -> bytes:
@@ -23,13 +27,20 @@ def bounded(stream: Any) -> bytes:
     return body
 
 
+def refuse_more_values(body: bytes, most: int) -> None:
+    """Raise ``BadInput`` for JSON of so many that reading it would keep everybody waiting."""
+    if holds_more_than(most, body):
+        raise BadInput(f"The body holds more than {most:,} values.", remedy="Send less at once.")
+
+
 class JsonBody(BaseParser):
-    """A JSON body, as Python values. Raises ``BadInput`` for what is no JSON, or nests too deep."""
+    """A JSON body, as Python values. Raises ``BadInput`` for what is no JSON, nests too deep, or holds too much."""
 
     media_type = "application/json"
 
     def parse(self, stream: Any, media_type: str | None = None, parser_context: Any = None) -> Any:
         body = bounded(stream)
+        refuse_more_values(body, MOST_VALUES)
         if too_deep(body):
             raise BadInput(f"The body nests deeper than {DEEPEST} levels.", remedy="Flatten it.")
         try:

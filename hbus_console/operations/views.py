@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
@@ -14,6 +13,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from engine.core.errors import BadInput
 from engine.core.numbers import whole
+from engine.core.strict_json import NotJson, read_typed
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import SOMEWHERE, Actor, allows
 from hbus_console.access.web import actor, console_view, field_errors
@@ -253,8 +253,8 @@ def _unbounded_last(rate: int) -> float:
 
 def _spec(text: str) -> dict[str, Any]:
     try:
-        spec = json.loads(text)
-    except (ValueError, RecursionError):
+        spec = read_typed(text)
+    except NotJson:
         spec = None
     if not isinstance(spec, dict):
         raise BadInput("What was chosen is unreadable.", remedy="Choose again.", field="spec")

@@ -23,7 +23,7 @@ from hbus_console.access import context
 from hbus_console.access.permissions import Actor, require
 from hbus_console.access.problem_details import CONTENT_TYPE, problem_details
 from hbus_console.api import idempotency, problems
-from hbus_console.api.parsing import bounded
+from hbus_console.api.parsing import bounded, refuse_more_values
 from hbus_console.api.views import ApiView
 from hbus_console.publishing.docs import BATCH_REQUEST, BATCH_RESPONSE, CLOUDEVENT_SCHEMA, RECEIPT, REQUEST
 from hbus_console.publishing.envelopes import CLOUDEVENT, CLOUDEVENT_BATCH, Parsed, parse_batch, parse_one
@@ -33,12 +33,17 @@ from hbus_console.publishing.services import charged
 from hbus_console.topics import catalog
 from hbus_console.wiring import bus
 
+#: How many values one request may hold: a thousand messages of five hundred.
+MOST_VALUES = 500_000
+
 
 class _Bytes(BaseParser):
     """Hands the body over unread: :mod:`hbus_console.publishing.envelopes` reads it once, strictly."""
 
     def parse(self, stream: Any, media_type: str | None = None, parser_context: Any = None) -> dict[str, bytes]:
-        return {"body": bounded(stream)}
+        body = bounded(stream)
+        refuse_more_values(body, MOST_VALUES)
+        return {"body": body}
 
 
 class JsonBytes(_Bytes):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.bus.errors import MalformedEnvelope
 from engine.bus.message import Message
+from engine.core.json_values import holds_more_than
 from engine.core.strict_json import NotJson, read_json, repeats_a_name
 from hbus_console.topics.field_paths import FieldPath
 from hbus_console.topics.masking import hides, is_masked, mask, masked
@@ -16,6 +17,8 @@ from hbus_console.topics.masking import hides, is_masked, mask, masked
 if TYPE_CHECKING:
     from hbus_console.topics.models import Topic
 
+#: JSON of more values than that is shown as its text, or hidden whole: as many as one publish over HTTP may hold.
+MOST_VALUES = 500_000
 #: Why a body is none, to who may not be told where in it.
 NO_ENVELOPE = "It is no CloudEvents 1.0 envelope."
 
@@ -100,7 +103,9 @@ def shown_body(body: bytes, rules: MaskingRules, revealed: Sequence[str] = (), *
         return Payload("none", None, 0)
     everything = "*" in revealed
     try:
-        value, opaque = (None, True) if binary else (read_json(body), False)
+        # What holds more took whoever shows it seconds to read, and fits on no page.
+        opaque = binary or holds_more_than(MOST_VALUES, body)
+        value = None if opaque else read_json(body)
     except NotJson:
         # Any writer may have put it there, and it has no fields to tell apart.
         value, opaque = None, True

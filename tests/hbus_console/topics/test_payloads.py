@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from engine.bus.message import Message
-from hbus_console.topics.payloads import MaskingRules, shown
+from hbus_console.topics.payloads import MaskingRules, shown, shown_body
 
 PERSONAL = MaskingRules(("guest.name",), "personal", opaque_hidden=True)
 CONFIDENTIAL = MaskingRules((), "confidential", opaque_hidden=True)
@@ -77,3 +77,13 @@ def test_a_value_that_is_the_text_of_its_stand_in_is_hidden_like_any_other() -> 
     same, other = shown(message({"ssn": "masked · personal"}), rules), shown(message({"ssn": "7"}), rules)
     assert same == other
     assert (same.size, same.hidden) == (None, ("ssn",))
+
+
+@pytest.mark.parametrize("rules", [PERSONAL, OPEN])
+def test_json_of_millions_of_values_is_its_text_or_hidden_whole(rules: MaskingRules) -> None:
+    body = b'{"guest":{"name":"anna"},"more":[' + b"[]," * 400_000 + b"1]}"
+    found = shown_body(body, rules)
+    if rules.opaque_hidden:
+        assert (found.form, found.hidden, "anna" in found.value) == ("text", ("*",), False)
+    else:
+        assert (found.form, found.value, found.size) == ("text", body.decode(), len(body))
