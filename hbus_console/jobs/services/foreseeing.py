@@ -59,7 +59,7 @@ def foresee(actor: Actor, name: str, asked: Trigger) -> list[Foresight]:
     if known := runs_of_key(name, asked.key) if asked.key else []:
         refuse_another(actor, known[0], asked)
         return [Foresight("the key", f"has made run {known[0].pk} already: nothing new would run", "warn")]
-    checked_parameters(row, asked.parameters)
+    checked_parameters(actor, row, asked.parameters)
     way = list(_way(row, asked.part))
     return [*_work(actor, row), *_parts(row, asked.part), *_with_room(row, asked.part, way), *_then(actor, row)]
 

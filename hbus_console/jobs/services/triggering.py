@@ -14,12 +14,13 @@ from engine.core.errors import BadInput, NotThere, Unavailable
 from engine.cron.slots.parts import WHOLE
 from engine.cron.slots.steps import Offer, RunState
 from hbus_console import checks
-from hbus_console.access.permissions import Actor, require
+from hbus_console.access.permissions import Actor, Forbidden, require
 from hbus_console.audit.already import already
 from hbus_console.audit.services import record
 from hbus_console.jobs.columns import Division
 from hbus_console.jobs.feature import JOB_RUN
 from hbus_console.jobs.judge import SlotJudge, database_time
+from hbus_console.jobs.kinds.known import KINDS
 from hbus_console.jobs.known import cron_job
 from hbus_console.jobs.models import FormerJob, Job, JobRun, JobVersion
 from hbus_console.jobs.queue import offer
@@ -27,7 +28,7 @@ from hbus_console.jobs.services.draft import snapshot
 from hbus_console.jobs.services.jobs import Now, job
 from hbus_console.jobs.services.secrecy import secrecy_of
 from hbus_console.jobs.services.secrets import target_for
-from hbus_console.jobs.services.work import check_parameters
+from hbus_console.jobs.services.work import check_parameters, schema_of, spec_of
 from hbus_console.jobs.showing import restored
 from hbus_console.jobs.workers import working_nodes
 from hbus_console.wiring import store
@@ -85,7 +86,7 @@ def trigger(actor: Actor, name: str, asked: Trigger, *, now_s: Now = database_ti
         refuse_another(actor, known[0], asked)
         return Triggered(known[0], new=False, others=tuple(known[1:]))
     key = key or uuid4().hex
-    parameters = checked_parameters(row, asked.parameters)
+    parameters = checked_parameters(actor, row, asked.parameters)
     now_us = round(now_s() * 1_000_000)
     runs = [
         JobRun.objects.create(
@@ -165,8 +166,8 @@ def wanted_parts(row: Job, only: str = "") -> tuple[str, ...]:
     return (only,) if only else parts
 
 
-def checked_parameters(row: Job, given: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What a run would be given, checked; the job's own for ``None``. Raises ``BadInput``.
+def checked_parameters(actor: Actor, row: Job, given: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What a run would be given, checked; the job's own for ``None``. Raises ``BadInput`` and ``Forbidden``.
 
     A secret that is not typed is not asked about: whoever sets what lies beside it would learn what it is.
     """
@@ -177,8 +178,25 @@ def checked_parameters(row: Job, given: Mapping[str, Any] | None) -> dict[str, A
     if given is not None:
         parameters = restored(written, row.parameters, hidden)
     checks.storable(parameters, "parameters")
+    # A secret that is typed counts as another, also where it is the job's: else it could be found by guesses.
+    if written != hidden and schema_of(settings) is None:
+        _require_the_work(actor, settings)
     check_parameters(settings, written, secrecy.masked(written, settings))
     return parameters
+
+
+def _require_the_work(actor: Actor, settings: Mapping[str, Any]) -> None:
+    """By its schema whoever saved the job said what others may have it do by their rights; without one nobody did."""
+    try:
+        KINDS[settings["kind"]].check(actor, spec_of(settings))
+    except Forbidden as error:
+        raise Forbidden(
+            f"{error.what.removesuffix('.')}, and this job has no schema for parameters of others.",
+            remedy=f"{error.remedy} Or run it with its own parameters, or have an editor give it a schema.",
+            field="parameters",
+            action=error.action,
+            resource=error.resource,
+        ) from error
 
 
 def _an_object(given: Any) -> Mapping[str, Any]:

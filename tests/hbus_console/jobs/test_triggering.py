@@ -14,6 +14,7 @@ from hbus_console.audit.models import AuditEntry
 from hbus_console.jobs.models import JobRun
 from hbus_console.jobs.services import triggering
 from hbus_console.jobs.services.draft import JobDraft
+from hbus_console.jobs.services.foreseeing import foresee
 from hbus_console.jobs.services.jobs import create_job, delete_job, pause_job
 from hbus_console.jobs.services.triggering import Trigger, trigger
 from tests.hbus_console.jobs.conftest import MakeJob
@@ -164,3 +165,51 @@ def test_a_queue_that_is_away_does_not_lose_the_run(
     with django_capture_on_commit_callbacks(execute=True):  # type: ignore[attr-defined]
         made = trigger(operator, "close-of-day", Trigger(reason="why"))
     assert JobRun.objects.get().pk == made.run.pk
+
+
+@pytest.fixture
+def publishes_elsewhere(make_job: MakeJob, topic: object) -> Callable[..., object]:
+    """A job of somebody who may publish where the operators of its own namespace may not."""
+    return lambda **more: make_job("publish", "booking.created", "frontdesk.open", parameters={"room": "all"}, **more)
+
+
+@pytest.mark.parametrize("ask", [trigger, foresee])
+@pytest.mark.parametrize("given", [{"room": "mine"}, {}, {"room": "all", "more": 1}])
+def test_with_parameters_of_their_own_nobody_has_a_job_do_what_they_may_not(
+    publishes_elsewhere: Callable[..., object], given: dict[str, object], ask: Callable[..., object]
+) -> None:
+    publishes_elsewhere()
+    local = actor(Role.EDITOR, "frontdesk.*")
+    with pytest.raises(Forbidden, match=r"may not publish messages on booking\.created, and this job has no schema"):
+        ask(local, "frontdesk.open", Trigger(given, "why"))
+    assert not JobRun.objects.exists()
+
+
+def test_as_it_stands_a_job_runs_for_who_may_not_do_what_it_does(publishes_elsewhere: Callable[..., object]) -> None:
+    publishes_elsewhere()
+    local = actor(Role.OPERATOR, "frontdesk.*")
+    for given in (None, {"room": "all"}):
+        assert trigger(local, "frontdesk.open", Trigger(given, "why")).run.parameters == {"room": "all"}
+    assert foresee(local, "frontdesk.open", Trigger({"room": "all"}))
+
+
+def test_a_schema_says_which_parameters_others_may_have_it_run_with(publishes_elsewhere: Callable[..., object]) -> None:
+    publishes_elsewhere(parameters_schema={"properties": {"room": {"enum": ["all", "mine"]}}})
+    local = actor(Role.OPERATOR, "frontdesk.*")
+    assert trigger(local, "frontdesk.open", Trigger({"room": "mine"}, "why")).new
+    with pytest.raises(BadInput, match="do not fit"):
+        trigger(local, "frontdesk.open", Trigger({"room": "yours"}, "why"))
+
+
+def test_who_may_do_what_it_does_needs_no_schema(publishes_elsewhere: Callable[..., object]) -> None:
+    publishes_elsewhere()
+    assert trigger(actor(Role.OPERATOR), "frontdesk.open", Trigger({"room": "mine"}, "why")).new
+
+
+def test_a_secret_that_is_typed_is_refused_whether_it_is_the_jobs_or_not(make_job: MakeJob, topic: object) -> None:
+    make_job("publish", "booking.created", "frontdesk.open", parameters={"password": "geheim"})
+    local = actor(Role.OPERATOR, "frontdesk.*")
+    for guess in ("geheim", "other"):
+        with pytest.raises(Forbidden):
+            trigger(local, "frontdesk.open", Trigger({"password": guess}, "why"))
+    assert trigger(local, "frontdesk.open", Trigger({"password": "•••"}, "why")).new
