@@ -8,6 +8,8 @@ such an item is told and dropped: it has no sender who waits for it, and every r
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import msgspec
@@ -56,7 +58,7 @@ class CheckedMessage(virtual.Message):
 
 
 class CheckedQoS(redis.QoS):
-    """Drops what stands among the messages in hand and is none, and gives back none by a connection that is closed."""
+    """Drops what stands among the messages in hand and is none; gives back and settles none by a closed connection."""
 
     def restore_unacked(self, client: Any = None) -> None:
         if client is None and self._is_closed():
@@ -70,12 +72,30 @@ class CheckedQoS(redis.QoS):
 
     def restore_by_tag(self, tag: Any, client: Any = None, leftmost: bool = False) -> None:
         try:
-            super().restore_by_tag(tag, client, leftmost)
+            with self._open() if client is None else nullcontext():
+                super().restore_by_tag(tag, client, leftmost)
         except _UNREADABLE as error:
-            if client is None and self._is_closed():
-                raise ConnectionError("The connection to the broker is closed.") from error
             _tell("the messages in hand", error)
             self._remove_from_indices(tag).execute()  # type: ignore[attr-defined]
+
+    def ack(self, delivery_tag: Any) -> None:
+        with self._open():
+            super().ack(delivery_tag)
+
+    def reject(self, delivery_tag: Any, requeue: bool = False) -> None:
+        with self._open():
+            super().reject(delivery_tag, requeue)
+
+    @contextmanager
+    def _open(self) -> Iterator[None]:
+        """What Kombu breaks on where the connection is closed is that, and no end of the worker: what it had in hand
+        stands in the broker, and is offered again to whoever finds it done."""
+        try:
+            yield
+        except _UNREADABLE as error:
+            if self._is_closed():
+                raise ConnectionError("The connection to the broker is closed.") from error
+            raise
 
     def _is_closed(self) -> bool:
         return getattr(self.channel.connection, "client", None) is None

@@ -180,6 +180,23 @@ def test_what_cannot_be_given_back_by_a_closed_connection_is_no_junk(
     assert caplog.records == []
 
 
+@pytest.mark.parametrize(
+    ("settle", "how"),
+    [
+        ("ack_log_error", {"multiple": False}),
+        *(("reject_log_error", {"requeue": requeue}) for requeue in (False, True)),
+    ],
+)
+def test_a_run_that_ends_after_its_connection_was_closed_ends_no_worker(
+    broker: kombu.Connection, prefix: str, settle: str, how: dict[str, bool], caplog: pytest.LogCaptureFixture
+) -> None:
+    channel = closed(broker)
+    ((_, message),) = channel.qos._delivered.items()
+    # As Celery does with what it has done: told, whatever it is that a connection breaks with.
+    getattr(message, settle)(logging.getLogger("celery"), broker.connection_errors, **how)
+    assert "closed" in caplog.text
+
+
 @pytest.mark.parametrize("app", [consumers, jobs], ids=["consumers", "jobs"])
 def test_the_workers_read_by_it(app: Any) -> None:
     with app.connection() as connection:
