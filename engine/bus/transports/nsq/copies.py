@@ -100,12 +100,14 @@ def packed(bodies: list[bytes]) -> bytes:
 
 
 def unpacked(body: bytes) -> list[bytes]:
-    """What :func:`packed` has packed."""
-    (number,) = _LENGTH.unpack_from(body)
-    bodies, at = [], _LENGTH.size
-    for _ in range(number):
-        (length,) = _LENGTH.unpack_from(body, at)
-        at += _LENGTH.size
-        bodies.append(body[at : at + length])
-        at += length
-    return bodies
+    """What :func:`packed` has packed; nothing where it has not: whoever reaches the store may have written it."""
+    bodies: list[bytes] = []
+    at = _LENGTH.size
+    for _ in range(_LENGTH.unpack_from(body)[0] if len(body) >= at else 0):
+        begin = at + _LENGTH.size
+        # A length below zero would lead back.
+        if begin > len(body) or (length := _LENGTH.unpack_from(body, at)[0]) < 0:
+            return []
+        bodies.append(body[begin : begin + length])
+        at = begin + length
+    return bodies if at == len(body) else []

@@ -93,7 +93,7 @@ class Sweeper:
         while found := self._look(turn):
             turn = ""
             cursor, copies = found
-            going_on = self._go_over(cursor, _messages(copies), newest) and bool(copies)
+            going_on = self._go_over(cursor, *_messages(cursor, copies), newest) and bool(copies)
             if not going_on:
                 return
             if time.monotonic() - begun > TURN_S:
@@ -121,14 +121,13 @@ class Sweeper:
             self._count = max(1, min(COPIES, 2 * self._count, READ_BYTES // longest))
         return cursor.decode(), copies
 
-    def _go_over(self, cursor: str, messages: Sequence[_Message], newest: Mapping[str, str]) -> bool:
-        """Whether the group has come further."""
-        last = messages[-1].copy if messages else cursor
+    def _go_over(self, cursor: str, messages: Sequence[_Message], last: str, newest: Mapping[str, str]) -> bool:
+        """Whether the group has come further. ``last``: the copy up to which these ``messages`` are all there are."""
         reply = self._run(cursor, last, [each.args(whole=False) for each in messages])
         if reply[0] == b"wanted":
             in_hand, unknown = ({number - 1 for number in numbers} for numbers in reply[1:])
-            messages = self._before_what_waits(messages, unknown, newest)
-            last = messages[-1].copy if messages else cursor
+            if len(before := self._before_what_waits(messages, unknown, newest)) < len(messages):
+                messages, last = before, before[-1].copy if before else cursor
             whole = in_hand | unknown
             reply = self._run(cursor, last, [each.args(whole=index in whole) for index, each in enumerate(messages)])
         if reply[0] != b"done":
@@ -195,12 +194,16 @@ class Sweeper:
         return f"{self._names.topic.nsq}/{self._names.channel}"
 
 
-def _messages(copies: Sequence[tuple[str, bytes]]) -> list[_Message]:
-    """Of as many whole copies as one call is about; of one at least."""
+def _messages(cursor: str, copies: Sequence[tuple[str, bytes]]) -> tuple[list[_Message], str]:
+    """Of as many whole copies as one call is about, of one at least; and the last of these, ``cursor`` for none."""
     found: list[_Message] = []
+    last = cursor
     for copy, body in copies:
         bodies = unpacked(body)
         if found and len(found) + len(bodies) > MESSAGES:
             break
+        if not bodies:
+            _log.warning("the copy %s of %d bytes was made by nobody here, and is passed over", copy, len(body))
         found += [_Message(copy, index, each) for index, each in enumerate(bodies)]
-    return found
+        last = copy
+    return found, last

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections import Counter
 
 import pytest
@@ -327,6 +328,40 @@ def test_a_group_moved_to_the_end_gets_nothing_from_before(bench: Bench) -> None
 def test_a_call_is_packed_and_unpacked() -> None:
     bodies = [b"a", b"", b"x" * 70_000]
     assert unpacked(packed(bodies)) == bodies
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"xyz",
+        b"garbage",
+        packed([b"a", b"b"])[:-1],
+        packed([b"a"]) + b"more",
+        struct.pack(">ii", 5_000_000, -4),
+        struct.pack(">i", -1),
+        struct.pack(">ii", 2**31 - 1, 2**31 - 1),
+    ],
+)
+def test_what_nobody_here_has_packed_is_nothing(body: bytes) -> None:
+    assert unpacked(body) == []
+
+
+@pytest.mark.parametrize("many", [1, 3 * CHUNK_MESSAGES])
+def test_what_stands_among_the_copies_and_is_none_stops_no_group(bench: Bench, nsqd_url: str, many: int) -> None:
+    side_store, copies = bench.transport._side_store, _names(bench).topic.copies
+    receiver = bench.receiver()
+    for _ in range(many):
+        side_store.command("XADD", copies, "*", "b", "garbage")
+    bench.publish(*_bodies(10))
+    side_store.command("XADD", copies, "*", "x", struct.pack(">ii", 5_000_000, -4))
+    # Lost by nsqd, so that they come from behind it.
+    eventually(lambda: channel(nsqd_url, bench.nsq_topic, GROUP)["depth"] == 10)
+    post(f"{nsqd_url}/channel/empty?topic={bench.nsq_topic}&channel={GROUP}")
+    found = take(receiver, 10)
+    assert sorted(each.body for each in found) == sorted(_bodies(10))
+    settle(receiver, found)
+    _expect_nothing_left(bench, receiver)
 
 
 def test_an_unknown_word_for_what_is_kept_is_refused() -> None:
