@@ -17,6 +17,7 @@ from django.db.models import Min
 from engine.bus.errors import MalformedEnvelope
 from engine.bus.facts import Fact, batches
 from engine.bus.message import Message, decode
+from engine.bus.optional import TellsStanding
 from engine.bus.transport import Admin, Stored, Transport
 from engine.core.clock import Clock, SystemClock
 from engine.core.facts import FactBatch
@@ -81,6 +82,7 @@ class EvidenceCheck:
         until_ms, since_ms = booked_until(self._newest_fact, self._clock), ledger_since()
         known = {row.topic: row for row in LedgerCheck.objects.all()}
         topics = dict(Topic.objects.values_list("name", "transport"))
+        moved = dict(Topic.objects.exclude(moved_at=None).values_list("name", "created_at"))
         LedgerCheck.objects.exclude(topic__in=topics).delete()
         if since_ms is None:
             since_ms = until_ms
@@ -91,7 +93,8 @@ class EvidenceCheck:
         turns: dict[str, Callable[[], bool]] = {}
         for row in sorted(rows, key=lambda each: each.until_ms):
             transport = topics[row.topic]
-            piece = partial(next, self._pieces(row, transport, since_ms, until_ms, silent), False)
+            made_ms = round(moved[row.topic].timestamp() * 1000) if row.topic in moved else None
+            piece = partial(next, self._pieces(row, transport, (since_ms, made_ms, until_ms), silent), False)
             turns[row.topic] = partial(_turn, parts, row.topic, piece, transport)
         self._turns.take(turns, lambda: self._clock.monotonic() - started < TICK_S)
         # Most topics are, at most times: together they cost two statements.
@@ -106,15 +109,23 @@ class EvidenceCheck:
         parts.tell()
 
     def _pieces(
-        self, row: LedgerCheck, transport: str, since_ms: int, until_ms: int, silent: list[LedgerCheck]
+        self, row: LedgerCheck, transport: str, times: tuple[int, int | None, int], silent: list[LedgerCheck]
     ) -> Iterator[bool]:
         """Goes on with one topic by a page each time. To ``silent`` comes a row where all is looked at and nothing was
-        there, which is left as it was."""
+        there, which is left as it was. ``times``: since when the ledger has all, when the topic was made if it was
+        moved since, and up to when is looked."""
+        since_ms, made_ms, until_ms = times
         opened = self._transport(transport)
         if not opened.capabilities.browse:
             return
+        began_ms = opened.admin.began_ms(row.topic) if isinstance(opened.admin, TellsStanding) else 0
+        if row.pk is None:
+            # Before it began nothing was there that anybody could miss, unless it lay elsewhere then.
+            row.until_ms = max(row.until_ms, began_ms if made_ms is None else min(began_ms, made_ms))
+        since_ms = max(since_ms, began_ms)
         if row.until_ms < since_ms:
-            # The ledger has let go of what it had of that time: what it lacks there says nothing.
+            # The ledger has let go of what it had of that time: what it lacks there says nothing. Or the topic lay
+            # elsewhere, or in a store that was emptied, and what it had then lies nowhere.
             row.skipped_ms += since_ms - row.until_ms
             row.until_ms, row.position = since_ms, ""
             row.save()

@@ -31,7 +31,7 @@ class LedgerCheck(models.Model):
     #: How many messages were looked at, and how many of these the ledger did not have.
     checked = models.BigIntegerField(default=0)
     found = models.BigIntegerField(default=0)
-    #: How much time was passed over because the ledger had let go of it before anybody looked.
+    #: How much time was passed over: before anybody looked the ledger had let go of it, or the topic had begun anew.
     skipped_ms = models.BigIntegerField(default=0)
     #: How many waited for their time, and were lost before it came.
     lost = models.BigIntegerField(default=0)

@@ -68,7 +68,7 @@ def _of_history(able: Capabilities) -> list[Promise]:
         _native(able.durable, "Survives a restart", "what was confirmed is on disk", "memory only"),
         Promise("Reading back", "transport", "by position and time")
         if able.browse
-        else Promise("Reading back", "ledger", "what became of each message; the payload goes once settled"),
+        else Promise("Reading back", "ledger", "what was told of each message; the payload goes once settled"),
         _native(
             able.seek, "Replay and late subscribers", "from any position", "a subscription begins with what is new"
         ),
