@@ -42,8 +42,8 @@
   // When the reading began that is put in place.
   let asked = from;
   const whole = () => page.querySelector(".as-of")
-    ? `At ${clock.format(heardAt)} this page was what a reload would show, but for what says from when it is.`
-    : `At ${clock.format(heardAt)} this page was what a reload would show; ages are at most ${MOST_MS / 1_000} seconds old.`;
+    ? `At ${clock.format(trueAt)} this page was what a reload would show, but for what says from when it is.`
+    : `At ${clock.format(trueAt)} this page was what a reload would show; ages are at most ${MOST_MS / 1_000} seconds old.`;
   function tell() {
     hushed = silent();
     const [state, words, title] = standing.trouble
@@ -276,6 +276,8 @@
   // When the newest look was heard of, by the clock that does not leap and by the one on the wall.
   let heard = performance.now();
   let heardAt = Date.now();
+  // Until when nothing is known to have changed that does not stand here.
+  let trueAt = heardAt;
   let hushed = false;
   const silent = () => performance.now() - heard > SILENT_MS;
   const late = () => unmet && performance.now() - unmet > LATE_MS;
@@ -321,6 +323,7 @@
       readAt = begun;
       if (doubted > readAt) due = true;
       unmet = later;
+      trueAt = unmet ? asked : heardAt;
       standing.trouble = "";
       standing.gone = false;
       htmx.process(page);
@@ -399,6 +402,7 @@
         unmet ||= performance.now();
         if (busy) later ||= performance.now();
       }
+      if (!unmet) trueAt = heardAt;
       body.dispatchEvent(new CustomEvent("hbus:live", { bubbles: true, detail: data.standing }));
       check();
     }
