@@ -94,7 +94,8 @@ class Bulk:
             if "fingerprint" in chosen:
                 # Without what varies from letter to letter: a title is kept for good, and what it shows may be masked
                 # tomorrow.
-                causes = self._letters(actor, asked).order_by("-pk").exclude(cause="")
+                # Whatever became of them: while one chooses others may decide them all.
+                causes = self._chosen(actor, asked).order_by("-pk").exclude(cause="")
                 asked["named"] = causes.values_list("cause", flat=True).first() or "no cause recorded"
             return self._leaving(actor, asked)
         letters = spec["letters"]
@@ -218,7 +219,7 @@ def _varying(spec: Mapping[str, Any], pairs: Sequence[tuple[str, str, int]]) -> 
         return []
     causes = [OneCause(str(spec["fingerprint"]), *pair) for pair in pairs[:_MOST_TOLD]]
     told = [telling for telling in tellings(causes, DeadLetter.State.DEAD) if telling.note]
-    return [PlanLine("differs from letter to letter", counted(len(each.varying), "thing"), each.note) for each in told]
+    return [PlanLine("differs from letter to letter", counted(each.things, "thing"), each.note) for each in told]
 
 
 def _told(total: int, theirs: int) -> str:

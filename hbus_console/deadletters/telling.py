@@ -13,6 +13,8 @@ from hbus_console.ui.formats import num
 MOST_VALUES, MOST_VARIABLES = 4, 3
 #: A longer value is cut, in characters.
 _LONGEST = 60
+#: So many lines of a message are looked at.
+MOST_LINES = 5
 
 
 @dataclass(frozen=True)
@@ -58,11 +60,18 @@ class Telling:
     varying: tuple[Varying, ...] = ()
     #: How many of the newest were looked at; 0: all.
     latest: int = 0
+    #: How many things vary besides.
+    more: int = 0
+
+    @property
+    def things(self) -> int:
+        """How many vary."""
+        return len(self.varying) + self.more
 
     @property
     def note(self) -> str:
         """``room code: “Z” × 64, “Q” × 63``, with how many letters were counted when that is not all; may be empty."""
-        said = " · ".join(each.text for each in self.varying)
+        said = " · ".join(each.text for each in self.varying) + (f" · and {num(self.more)} more" if self.more else "")
         return f"{said} (of the latest {num(self.latest)})" if said and self.latest else said
 
 
@@ -85,12 +94,11 @@ class CauseTally:
         self._read = self._counted = 0
 
     def add(self, error: str, times: int) -> None:
-        """``times`` cases whose error text begins with the line ``error``."""
+        """``times`` cases whose error text begins with ``error``."""
         self._read += times
-        words = error.partition("\n")[0].partition(": ")[2]
-        saying = take_apart(words)
+        saying = self._taken_apart(error)
         if self._saying is None and self._said.startswith(saying.normalised):
-            # A message of several lines is counted by its first, with which the cause begins.
+            # One of more lines than are looked at is counted by its first, with which the cause begins.
             self._saying = saying
             self._slots = [_Slot(variable.name or "value") for variable in saying.variables]
         if self._saying is None or self._saying.normalised != saying.normalised:
@@ -98,6 +106,15 @@ class CauseTally:
         self._counted += times
         for slot, variable in zip(self._slots, saying.variables, strict=True):
             slot.counts[variable] += times
+
+    def _taken_apart(self, error: str) -> Saying:
+        """By as many lines as the cause has of its message; what follows that in the text is the stack."""
+        lines = error.split("\n", MOST_LINES)[:MOST_LINES]
+        for number in range(1, len(lines) + 1):
+            saying = take_apart("\n".join(lines[:number]).partition(": ")[2])
+            if saying.normalised == self._said:
+                return saying
+        return take_apart(lines[0].partition(": ")[2])
 
     def telling(self, total: int, *, hidden: bool) -> Telling:
         """What to say of ``total`` cases, of which perhaps not all were added; no value where they are ``hidden``."""
@@ -111,7 +128,8 @@ class CauseTally:
                 varying.append(_varying(slot, hidden))
         said = self._saying.said(values) + self._said[len(self._saying.normalised) :]
         title = f"{self._class}: {said}" if said else self._class
-        return Telling(self._cause, title, tuple(varying[:MOST_VARIABLES]), 0 if all_counted else self._counted)
+        told, latest = tuple(varying[:MOST_VARIABLES]), 0 if all_counted else self._counted
+        return Telling(self._cause, title, told, latest, len(varying) - len(told))
 
 
 def _varying(slot: _Slot, hidden: bool) -> Varying:

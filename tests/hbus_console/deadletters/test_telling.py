@@ -100,6 +100,22 @@ def test_the_words_of_a_telling(lines: list[str], title: str, note: str) -> None
     assert (tally(*lines).title, tally(*lines).note) == (title, note)
 
 
+def test_what_differs_on_a_later_line_of_a_message_is_told_too() -> None:
+    cause = cause_of("E", "order 17 refused\nroom 'Z' of 3")
+    said = [
+        f"E: order 17 refused\nroom '{code}' of 3\n  File \"x.py\", line {line}" for code, line in (("Z", 3), ("Q", 4))
+    ]
+    assert (tally(*said, cause=cause).title, tally(*said, cause=cause).note) == (
+        "E: order 17 refused room … of 3",
+        "refused room: “Z” × 1, “Q” × 1",
+    )
+
+
+def test_how_much_more_differs_is_told() -> None:
+    said = [f"E: guest 'a{n}' room 'b{n}' day 'c{n}' hour 'd{n}' for {n} nights" for n in range(2)]
+    assert tally(*said).note.endswith("day: “c0” × 1, “c1” × 1 · and 2 more")
+
+
 def test_a_message_of_several_lines_is_counted_by_its_first() -> None:
     cause = cause_of("E", "room 'Z' refused\nafter 3 tries")
     assert tally("E: room 'Z' refused", "E: room 'Q' refused", cause=cause) == Telling(
