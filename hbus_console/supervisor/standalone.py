@@ -39,12 +39,13 @@ class StandaloneStore:
             restore_signals=False,
         )
         client = redis.Redis.from_url(self.url)
-        deadline = time.monotonic() + 20
+        # It answers no sooner than it has read all that it kept.
+        deadline = time.monotonic() + 120
         while True:
             try:
                 client.ping()
             except redis.ConnectionError:
-                if time.monotonic() > deadline:
+                if time.monotonic() > deadline or self._process.poll() is not None:
                     raise
                 time.sleep(0.02)
             else:

@@ -304,6 +304,17 @@ def test_a_cause_is_named_by_its_words_in_titles(olga: Actor, make_letter: MakeL
     assert "DBL-SEA" not in operation.title
 
 
+def test_a_cause_keeps_its_words_once_others_have_decided_all_of_it(olga: Actor, make_letter: MakeLetter) -> None:
+    letter = make_letter(cause="UnknownRoomCode: room code … is not in the catalogue")
+    browser = Client()
+    browser.force_login(User.objects.get(pk=olga.user_id))
+    DeadLetter.objects.update(state=DeadLetter.State.DISCARDED)
+    plan = browser.get(f"/operations/plan/redrive/?topic=booking.changed&fingerprint={letter.fingerprint}")
+    said = html.unescape(plan.content.decode())
+    assert "Redrive dead letters on booking.changed with UnknownRoomCode: room code …" in said
+    assert "no cause recorded" not in said
+
+
 def test_a_dry_run_tells_the_figures_that_the_name_of_a_cause_leaves_out(olga: Actor, make_letter: MakeLetter) -> None:
     cause = "WebhookFailed: http://#/hook answered # Bad Request"
     said = "WebhookFailed: http://127.0.0.1:9/hook answered {} Bad Request"
