@@ -52,20 +52,20 @@ def _unread(topic: str, carrier: str) -> int | None:
     return None
 
 
-def _leave(topic: str, carrier: str) -> Callable[[], None]:
+def _leave(topic: str, carrier: str, read: bool) -> Callable[[], None]:
     extents: Sequence[Extent] = []
     with _logged(topic):
         admin = bus.admin(carrier)
         # What is spooled stays the topic's, whoever carries it.
         extents = admin.extents(topic) if isinstance(admin, Rereads) else []
-    return lambda: _forget(topic, extents)
+    return lambda: _forget(topic, extents, read)
 
 
-def _forget(topic: str, extents: Sequence[Extent]) -> None:
+def _forget(topic: str, extents: Sequence[Extent], read: bool) -> None:
     """A lake that is away keeps nobody from deleting a topic: should there be another of its name, it is told as a loss
     then that nobody knows what the first one had."""
     with _logged(topic):
-        forget_logs(lake(), topic, extents)
+        forget_logs(lake(), topic, extents, archived=read)
 
 
 READER = TopicReader(
@@ -74,5 +74,6 @@ READER = TopicReader(
     advice=f"The job {JOB} reads it, and of NSQ the keeper. Who does not want it archived stops archiving it before.",
     prepare=_prepare,
     unread=_unread,
+    reads=_is_archived,
     leave=_leave,
 )

@@ -21,6 +21,9 @@ class TopicReader:
     #: ``unread(topic, carrier)``: how many messages a transport holds that it has not read; ``None``: nobody can tell
     #: just now. 0 for a topic that it does not read.
     unread: Callable[[str, str], int | None]
-    #: ``leave(topic, carrier)``: what a transport holds of it is about to be removed for good, and nobody publishes
-    #: there any more. What it gives is called once that is done; not where that was killed on the way. Neither raises.
-    leave: Callable[[str, str], Callable[[], None]]
+    #: Whether it reads that topic now. Asked in the transaction of its deletion, of the database alone.
+    reads: Callable[[str], bool]
+    #: ``leave(topic, carrier, read)``: what a transport holds of it is about to be removed for good, and nobody
+    #: publishes there any more; whether it was read when that was decided. What it gives is called once that is done;
+    #: not where that was killed on the way. Neither raises.
+    leave: Callable[[str, str, bool], Callable[[], None]]

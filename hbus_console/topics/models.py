@@ -107,6 +107,8 @@ class StoreRemoval(models.Model):
     #: Empty: the whole topic.
     group = models.CharField(max_length=100, blank=True)
     transport = models.CharField(max_length=32, blank=True)
+    #: Names of those that read the topic beside its subscriptions when this was decided, with blanks between.
+    read_by = models.CharField(max_length=200, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:

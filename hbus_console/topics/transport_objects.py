@@ -99,9 +99,14 @@ def set_pause(reader: Reader) -> bool:
 
 def note_removals(topic: Topic, group: str = "") -> list[StoreRemoval]:
     """Note that every store which holds something of the topic, or of one group of it, shall forget it."""
-    return [
-        StoreRemoval.objects.create(topic=topic.name, group=group, transport=transport) for transport in topic.carriers
-    ]
+    return [note_removal(topic.name, transport, group) for transport in topic.carriers]
+
+
+def note_removal(topic: str, transport: str, group: str = "") -> StoreRemoval:
+    """Likewise of one store."""
+    # Asked now: with the topic goes what says so.
+    read_by = "" if group else " ".join(reader.name for reader in topic_readers() if reader.reads(topic))
+    return StoreRemoval.objects.create(topic=topic, group=group, transport=transport, read_by=read_by)
 
 
 def remove_after_commit(removals: Iterable[StoreRemoval]) -> None:
@@ -150,7 +155,8 @@ def _remove_topic(removal: StoreRemoval) -> bool:
     waiting = [each for each in of_groups if not _remove_group(each)]
     if waiting:
         return False
-    left = [reader.leave(topic, transport) for reader in topic_readers()]
+    read_by = removal.read_by.split()
+    left = [reader.leave(topic, transport, reader.name in read_by) for reader in topic_readers()]
     admin.delete_topic(topic)
     for tell in left:
         tell()

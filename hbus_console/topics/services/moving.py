@@ -19,7 +19,7 @@ from hbus_console import checks
 from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.services import record
 from hbus_console.registry.reading import TopicReader
-from hbus_console.topics import catalog, lookup
+from hbus_console.topics import catalog, lookup, transport_objects
 from hbus_console.topics.feature import TOPIC_GOVERN
 from hbus_console.topics.models import StoreRemoval, Topic
 from hbus_console.topics.readers import topic_readers
@@ -143,7 +143,7 @@ def finish_move(actor: Actor, name: str, old: str, reason: str) -> Topic:
     if row.leaving != old:
         raise Conflict(f"{name} is not leaving {old} any more.", remedy="Look where it is now.", field="to")
     before = snapshot(row)
-    StoreRemoval.objects.create(topic=name, transport=row.leaving)
+    transport_objects.note_removal(name, row.leaving)
     row.leaving = ""
     row.revision += 1
     row.save()

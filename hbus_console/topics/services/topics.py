@@ -285,7 +285,7 @@ def _last_published_ms(row: Topic) -> int | None:
 
 def _leave_behind(row: Topic, transport: str) -> None:
     """What the old transport still keeps of it is settled, and would outlive every retention: it is to be removed."""
-    StoreRemoval.objects.create(topic=row.name, transport=carrier_of(transport))
+    transport_objects.note_removal(row.name, carrier_of(transport))
     # A position means something only to the store that gave it.
     row.subscriptions.update(checkpoint="", checkpoint_at=None)
 

@@ -118,6 +118,18 @@ def test_a_topic_made_anew_under_a_name_lost_what_the_first_one_had_that_was_not
     assert set(lake().state().reached(TOPIC).values()) == {NOTHING}
 
 
+def test_what_was_never_archived_of_a_topic_that_was_to_be_is_lost_and_counted(archived: Actor) -> None:
+    delete_topic(SYSTEM, TOPIC, TOPIC, WHY)
+    (known,) = lake().state().topics[TOPIC].losses
+    assert (known.loss.why, known.loss.messages) == (Why.EMPTIED, 40)
+
+
+def test_of_a_topic_that_nobody_archives_nothing_is_told(archived: Actor) -> None:
+    stop_archiving(archived, TOPIC, WHY)
+    delete_topic(SYSTEM, TOPIC, TOPIC, WHY)
+    assert TOPIC not in lake().state().topics
+
+
 def test_a_lake_that_is_away_keeps_nobody_from_deleting(archived: Actor, settings: Settings, tmp_path: Path) -> None:
     archive()
     there = settings.HBUS_LAKE

@@ -70,6 +70,53 @@ def test_a_topic_that_was_never_archived_is_nothing_to_tell(lake: Lake, topic: T
     assert lake.state().version == 0
 
 
+@pytest.mark.parametrize("trimmed", [0, 3])
+def test_what_was_archived_and_never_read_is_lost_and_counted(lake: Lake, topic: Topic, trimmed: int) -> None:
+    topic.publish_many(0, 70)
+    if trimmed:
+        topic.trim(70 - trimmed)
+    extents = topic.rereads.extents(topic.name)
+    topic.empty()
+    assert forget_logs(lake, topic.name, extents, archived=True)
+    topic.publish_many(70, 5)
+    assert archive(lake, topic) == 5
+    told = [(Why.TRIMMED, trimmed)] if trimmed else []
+    assert losses(lake, topic) == [*told, (Why.EMPTIED, 70 - trimmed)]
+
+
+def test_of_a_life_that_was_never_read_after_one_that_was_the_loss_is_counted(lake: Lake, topic: Topic) -> None:
+    topic.publish_many(0, 40)
+    archive(lake, topic)
+    for begin, number in ((40, 30), (70, 20)):
+        extents = topic.rereads.extents(topic.name)
+        topic.empty()
+        forget_logs(lake, topic.name, extents, archived=True)
+        topic.publish_many(begin, number)
+    archive(lake, topic)
+    assert losses(lake, topic) == [(Why.EMPTIED, 30)]
+    assert sum(file.rows for file in lake.state().files_of(topic.name)) == 60
+
+
+def test_a_log_that_was_never_given_anything_is_nothing_to_tell(lake: Lake, topic: Topic) -> None:
+    assert not forget_logs(lake, topic.name, topic.rereads.extents(topic.name), archived=True)
+
+
+def test_a_first_run_that_had_planned_to_read_them_gives_up(lake: Lake, topic: Topic) -> None:
+    topic.publish_many(0, 45)
+
+    def forgotten_meanwhile(tasks: Sequence[ArchiveTask]) -> list[list[LakeFile]]:
+        made = list(in_this_process(tasks))
+        forget_logs(lake, topic.name, topic.rereads.extents(topic.name), archived=True)
+        topic.empty()
+        return made
+
+    with pytest.raises(Superseded):
+        Archiver(lake, topic.config, forgotten_meanwhile).run([topic.name])
+    topic.publish_many(45, 15)
+    assert archive(lake, topic) == 15
+    assert losses(lake, topic) == [(Why.EMPTIED, 45)]
+
+
 def test_told_once_more_it_changes_nothing(lake: Lake, topic: Topic) -> None:
     topic.publish_many(0, 30)
     archive(lake, topic)
