@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -62,6 +63,22 @@ class CommitLog:
         for raw in self._raw_after(0):
             state = self._after(state, raw)
             yield _read(raw, state.version)
+
+    def folded(self) -> tuple[LakeState, list[str]]:
+        """The state by the commits alone, from the first on; and which of those that are kept beside say otherwise.
+
+        Raises :class:`LakeDamaged`.
+        """
+        kept = {path: _state_in(path) for path in sorted(self._states.glob("*.json"))}
+        # One that cannot be read is read by nobody.
+        beside = {path: state for path, state in kept.items() if state is not None}
+        said = {state.version: _plain(state) for state in beside.values()}
+        state, right = LakeState(), set[int]()
+        for raw in self._raw_after(0):
+            state = self._after(state, raw)
+            if state.version in said and said[state.version] == _plain(state):
+                right.add(state.version)
+        return state, [path.name for path, other in beside.items() if other.version not in right]
 
     def newest_first(self) -> Iterator[Commit]:
         """Backwards from the last, for who looks at what was done of late; the chain is not looked at."""
@@ -124,10 +141,8 @@ class CommitLog:
     def _kept(self) -> LakeState:
         """The newest state that was kept and can be read; the empty one where none is."""
         for path in sorted(self._states.glob("*.json"), reverse=True):
-            try:
-                return msgspec.json.decode(path.read_bytes(), type=prepared(LakeState))
-            except (OSError, msgspec.DecodeError):
-                continue
+            if (state := _state_in(path)) is not None:
+                return state
         return LakeState()
 
     def _keep(self, state: LakeState) -> None:
@@ -136,6 +151,18 @@ class CommitLog:
         write_whole(self._states / f"{state.version:020}.json", msgspec.json.encode(state))
         for old in sorted(self._states.glob("*.json"))[:-KEPT]:
             old.unlink(missing_ok=True)
+
+
+def _state_in(path: Path) -> LakeState | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=prepared(LakeState))
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+def _plain(state: LakeState) -> tuple[Any, list[str]]:
+    """Equal where they say the same, whoever made them: the order of their files counts, and no other order."""
+    return msgspec.json.decode(msgspec.json.encode(state)), list(state.files)
 
 
 def _read(raw: bytes, version: int) -> Commit:

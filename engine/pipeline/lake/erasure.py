@@ -43,6 +43,7 @@ def erase(lake: Lake, topic: str, key: str, *, by: str, reason: str) -> Erased:
     """
     if not key:
         raise BadInput("No key is named.", remedy="Name the ordering key whose messages are to go.", field="key")
+    lake.insist_on_the_commits()
     with lake.run() as run:
         work = _Erasure(lake, run, topic, key, by, reason)
         while True:

@@ -91,6 +91,18 @@ class Lake:
         """See :meth:`~engine.pipeline.lake.commits.CommitLog.publish`."""
         return self._log.publish(make)
 
+    def insist_on_the_commits(self) -> None:
+        """Before something goes for good: what is kept beside the log, by which everybody reads it, says what it says.
+
+        Walks through the whole log. Raises :class:`LakeDamaged`.
+        """
+        _, wrong = self._log.folded()
+        if wrong:
+            raise LakeDamaged(
+                f"log/states/{wrong[0]} of the lake does not say what its commits say.",
+                remedy="Somebody has changed it: remove log/states, which is made anew, and look who may write there.",
+            )
+
     def run(self) -> AbstractContextManager[str]:
         """See :func:`~engine.pipeline.lake.runs.run_of`."""
         return run_of(self.root)
@@ -100,11 +112,17 @@ class Lake:
         return [str(self.root / file.path) for file in files]
 
     def sweep(self) -> list[Path]:
-        """Remove what dead runs left, and what counts no longer since :data:`GRACE_S`. Tells what was removed."""
+        """Remove what dead runs left, and what counts no longer since :data:`GRACE_S`. Tells what was removed.
+
+        Raises as :meth:`insist_on_the_commits` where there is something to remove.
+        """
         state = self._log.state()
         removed: list[Path] = []
         recent = self._lately_removed()
-        for path in left_behind(self.root, state):
+        left = list(left_behind(self.root, state))
+        if left:
+            self.insist_on_the_commits()
+        for path in left:
             # A run may have committed and ended between the two looks.
             if str(path.relative_to(self.root)) in recent or self._counts(path):
                 continue
@@ -126,15 +144,15 @@ class Lake:
         return self.sweep()
 
     def verify(self, *, thoroughly: bool = True) -> Iterator[Flaw]:
-        """What is wrong: of the log, whose hashes are a chain, and of each file that counts: there, of its size, and,
-        ``thoroughly``, of its hash."""
+        """What is wrong: of the log, whose hashes are a chain, of what is kept beside it, and of each file that counts
+        by the log alone: there, of its size, and, ``thoroughly``, of its hash."""
         try:
-            for _ in self._log.commits():
-                pass
-            state = self._log.state()
+            state, wrong = self._log.folded()
         except LakeDamaged as error:
             yield Flaw("log", str(error))
             return
+        for name in wrong:
+            yield Flaw(f"log/states/{name}", "does not say what the commits say")
         for file in state.files.values():
             path = self.root / file.path
             try:

@@ -70,7 +70,8 @@ class LetGo:
 def let_go(lake: Lake) -> list[LetGo]:
     """Take all days that are older than their topic's rules keep, unless a hold is on it; one commit.
 
-    The files stay for readers as :data:`~engine.pipeline.lake.lake.GRACE_S` says. Raises ``OSError``.
+    The files stay for readers as :data:`~engine.pipeline.lake.lake.GRACE_S` says. Raises ``OSError``, and
+    :class:`~engine.pipeline.lake.errors.LakeDamaged` where the rules are not those of the commits.
     """
     gone: list[LetGo] = []
 
@@ -86,6 +87,7 @@ def let_go(lake: Lake) -> list[LetGo]:
         files = _older(state.files.values(), over)
         if not files:
             raise Superseded("Nothing is old enough.", remedy="Nothing is to be done.")
+        lake.insist_on_the_commits()
         gone = _told(files, over)
         return lake.following(
             state,
