@@ -23,7 +23,7 @@ from engine.pipeline.lake.state import LakeFile
 
 SIDES = "sides"
 #: What a side holds and how; another number makes all of them worthless.
-FORM = 2
+FORM = 3
 #: What an audit compares; and which payloads do not fit their schemas, see :mod:`~engine.pipeline.audit.fitting`.
 COMPARED, FITTED = ".side", ".fit"
 _HEADER = b"hbus"

@@ -55,9 +55,9 @@ def _messages(table: pa.Table, history: LogHistory) -> Summed:
     at, flags = event_times(table, stored)
     source, sources = _named(table["source"])
     # The ledger keeps no more of it.
-    sources = [text[:LEDGER_SOURCE] for text in sources]
+    sources = [text[:LEDGER_SOURCE].replace("\0", "") for text in sources]
     target, targets = _named(table["hbustarget"])
-    ids = hash_texts(table["id"])
+    ids = hash_texts(_as_told(table["id"]))
     columns: dict[str, Array] = {
         "id": signed(ids),
         "source": source,
@@ -154,6 +154,11 @@ def _payloads(table: pa.Table, ids: NDArray[np.uint64]) -> NDArray[np.uint64]:
     if table["data_base64"].null_count < len(table):
         made = hash_texts(table["data_base64"], made)
     return made
+
+
+def _as_told(ids: pa.ChunkedArray) -> pa.ChunkedArray:
+    """As the ledger has them, which keeps no NUL."""
+    return pc.replace_substring(ids, "\0", "") if pc.any(pc.match_substring(ids, "\0")).as_py() else ids
 
 
 def _sequences(column: pa.ChunkedArray) -> Ints:

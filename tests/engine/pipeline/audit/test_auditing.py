@@ -132,6 +132,13 @@ def test_what_was_stored_again_names_both_places(hotel: Hotel, told: Told, chang
         assert all(place.position.startswith(f"{place.stored_ms}-") for place in sample.places)
 
 
+def test_a_message_is_known_by_what_the_ledger_keeps_of_its_id_and_source(hotel: Hotel, told: Told) -> None:
+    one = told.stored[10]
+    told.stored[10] = replace(one, id=f"{one.id[:3]}\0{one.id[3:]}\0", source=f"\0{one.source}")
+    hotel.archive(told)
+    assert audit(hotel).findings == []
+
+
 def test_a_topic_that_the_lake_has_not_is_refused(hotel: Hotel, told: Told) -> None:
     hotel.archive(told)
     with pytest.raises(NotThere):
