@@ -45,6 +45,8 @@ class ShownProgress:
     notes: list[str]
     #: Whether anything of it runs now.
     moves: bool
+    #: It ended before it was through: nobody knows how many tasks it would have come to.
+    cut_off: bool
     earlier: list[StageLine]
     stages: list[StageLine]
     stages_left_out: int
@@ -57,13 +59,15 @@ def shown_progress(run: JobRun, kept: KeptProgress | None, timeout_s: int, now_u
     if kept is None or not kept.said.has_begun:
         return None
     said, moves = kept.said, run.state == RunState.RUNNING and kept.attempt == run.attempt
+    cut_off = not moves and not (run.state == RunState.DONE and kept.attempt == run.attempt)
     # Times are of the driver's machine, and so is when it told them: no other clock is asked.
     stages = [_line(stage, kept.at_us, moves=moves) for stage in said.stages]
     return ShownProgress(
         done=said.tasks.done,
         total=said.tasks.total,
-        notes=_notes(run, kept, timeout_s, now_us, moves=moves),
+        notes=_notes(run, kept, timeout_s, now_us, moves=moves, cut_off=cut_off),
         moves=moves,
+        cut_off=cut_off,
         earlier=stages[:-AT_ONCE],
         stages=stages[-AT_ONCE:],
         stages_left_out=said.stages_left_out,
@@ -72,10 +76,12 @@ def shown_progress(run: JobRun, kept: KeptProgress | None, timeout_s: int, now_u
     )
 
 
-def _notes(run: JobRun, kept: KeptProgress, timeout_s: int, now_us: int, *, moves: bool) -> list[str]:
+def _notes(
+    run: JobRun, kept: KeptProgress, timeout_s: int, now_us: int, *, moves: bool, cut_off: bool
+) -> list[str]:
     tasks, said = kept.said.tasks, kept.said
     notes = [] if kept.attempt == run.attempt else [f"of attempt {kept.attempt}"]
-    if tasks.total:
+    if tasks.total and not cut_off:
         notes.append(f"{tasks.done * 100 // tasks.total} %")
     if moves and tasks.active:
         notes.append(f"{formats.num(tasks.active)} running")
