@@ -1,0 +1,1 @@
+"""Where a shard's buckets are stored: one contract, and the engines that keep it."""
