@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from hashlib import blake2b
+from heapq import merge
 from typing import NamedTuple
 
 from engine.core.errors import HbusError
@@ -84,6 +85,39 @@ class SourceTombstones:
         return self._unmet.values()
 
 
+class SortedChunk:
+    """What is sorted at once, by where it goes. It is sorted in pieces, so that no step takes long."""
+
+    def __init__(self) -> None:
+        #: In bytes of memory, about.
+        self.size = 0
+        self._sorted: dict[TimeBucket, list[list[Packed]]] = {}
+        self._fresh: dict[TimeBucket, list[Packed]] = {}
+
+    def add(self, target: TimeBucket, record: Packed) -> None:
+        self._fresh.setdefault(target, []).append(record)
+        self.size += len(record.raw) + RECORD_OVERHEAD
+
+    def sort(self) -> None:
+        """Sort what was added since the last time."""
+        for target, records in self._fresh.items():
+            records.sort(key=_place_in_run)
+            self._sorted.setdefault(target, []).append(records)
+        self._fresh = {}
+
+    def targets(self) -> list[TimeBucket]:
+        return sorted(self._sorted)
+
+    def merged(self, target: TimeBucket) -> Iterator[Packed]:
+        """All of one target, in the order of a run."""
+        return merge(*self._sorted[target], key=_place_in_run)
+
+
+def _place_in_run(record: Packed) -> tuple[bool, Packed]:
+    """Tombstones first, then by due time and sequence."""
+    return record.kind is not RecordKind.TOMBSTONE, record
+
+
 class Cascade:
     """One copying of a bucket. Not thread-safe."""
 
@@ -117,30 +151,30 @@ class Cascade:
                 for entry in read_from(self._store, ref.id):
                     tombstones.collect(records_of(entry))
                     yield
-        chunk: dict[TimeBucket, list[Packed]] = {}
-        size = 0
+        chunk = SortedChunk()
         for ref in refs:
             for entry in read_from(self._store, ref.id):
                 for record in records_of(entry):
                     if record.kind is not RecordKind.MESSAGE or tombstones.end(record) or self._plan.is_ended(record):
                         continue
-                    chunk.setdefault(self._route(record.due_ms), []).append(record)
-                    size += len(record.raw) + RECORD_OVERHEAD
+                    chunk.add(self._route(record.due_ms), record)
+                chunk.sort()
                 yield
-                if size >= self._plan.chunk_bytes:
+                if chunk.size >= self._plan.chunk_bytes:
                     yield from self._write(chunk, now_ms)
-                    chunk, size = {}, 0
+                    chunk = SortedChunk()
         for record in tombstones.unmet():
-            chunk.setdefault(self._route(record.due_ms), []).append(record)
-        if chunk:
+            chunk.add(self._route(record.due_ms), record)
+        chunk.sort()
+        if chunk.size:
             yield from self._write(chunk, now_ms)
         self._book.replace(self.source, frozenset(numbers), self._added)
         yield
         self._store.delete(numbers)
 
-    def _write(self, chunk: dict[TimeBucket, list[Packed]], now_ms: int) -> Iterator[None]:
-        """One run each, closed."""
-        targets = sorted(chunk)
+    def _write(self, chunk: SortedChunk, now_ms: int) -> Iterator[None]:
+        """One run for each bucket, closed."""
+        targets = chunk.targets()
         epoch, source = self._book.epoch, f"{self.source}#{self._plan.attempt}"
         abouts = [LedgerAbout(epoch, *target, LedgerKind.RUN, now_ms, source) for target in targets]
         runs = self._store.create(abouts)
@@ -148,9 +182,8 @@ class Cascade:
         yield
         told: list[tuple[TimeBucket, int, int, int]] = []
         for target, run in zip(targets, runs, strict=True):
-            records = sorted(chunk[target], key=lambda record: (record.kind, record))
             messages = tombstones = 0
-            for batch in entries_of(records):
+            for batch in entries_of(chunk.merged(target)):
                 entry = entry_of(batch, messages_before=messages, tombstones_before=tombstones)
                 (outcome,) = self._store.append([(run, entry)])
                 if isinstance(outcome, HbusError):

@@ -33,8 +33,8 @@ class ShardSettings:
     load_bytes: int = 4 << 20
     #: The most messages that are handed over and not confirmed.
     in_flight: int = 10_000
-    #: The steps of cascades that one tick takes.
-    steps: int = 64
+    #: The steps of cascades that one tick takes; each reads or writes an entry.
+    steps: int = 4
 
 
 class AddStatus(StrEnum):
