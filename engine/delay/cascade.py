@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 from engine.core.errors import HbusError
 from engine.delay.book import ShardBook
+from engine.delay.leavings import Leavings
 from engine.delay.ledgers.contract import LedgerAbout, LedgerStore
 from engine.delay.ledgers.metadata import LedgerKind, LedgerRef, Refs
 from engine.delay.levels import TimeBucket
@@ -39,9 +40,10 @@ Router = Callable[[int], TimeBucket]
 
 
 class CascadePlan(NamedTuple):
-    """What is to be copied, and how."""
+    """What is to be copied, where to, and how."""
 
     source: TimeBucket
+    route: Router
     #: Its ledgers but the dispatch logs. What comes to it meanwhile stays.
     refs: Refs
     #: For who looks at what an attempt has left behind.
@@ -121,11 +123,11 @@ def _place_in_run(record: Packed) -> tuple[bool, Packed]:
 class Cascade:
     """One copying of a bucket. Not thread-safe."""
 
-    def __init__(self, store: LedgerStore, book: ShardBook, plan: CascadePlan, route: Router) -> None:
+    def __init__(self, store: LedgerStore, book: ShardBook, leavings: Leavings, plan: CascadePlan) -> None:
         self._store = store
         self._book = book
+        self._leavings = leavings
         self._plan = plan
-        self._route = route
         self._added: dict[TimeBucket, Refs] = {}
         #: Ledgers that it has made, which no bucket refers to before the commit.
         self.made: set[int] = set()
@@ -157,20 +159,19 @@ class Cascade:
                 for record in records_of(entry):
                     if record.kind is not RecordKind.MESSAGE or tombstones.end(record) or self._plan.is_ended(record):
                         continue
-                    chunk.add(self._route(record.due_ms), record)
+                    chunk.add(self._plan.route(record.due_ms), record)
                 chunk.sort()
                 yield
                 if chunk.size >= self._plan.chunk_bytes:
                     yield from self._write(chunk, now_ms)
                     chunk = SortedChunk()
         for record in tombstones.unmet():
-            chunk.add(self._route(record.due_ms), record)
+            chunk.add(self._plan.route(record.due_ms), record)
         chunk.sort()
         if chunk.size:
             yield from self._write(chunk, now_ms)
         self._book.replace(self.source, frozenset(numbers), self._added)
-        yield
-        self._store.delete(numbers)
+        self._leavings.add(numbers)
 
     def _write(self, chunk: SortedChunk, now_ms: int) -> Iterator[None]:
         """One run for each bucket, closed."""

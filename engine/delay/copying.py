@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from engine.delay.book import ShardBook
 from engine.delay.cascade import Cascade, CascadePlan, Router, begins_ms
 from engine.delay.errors import LedgerClosed, LedgerFenced, NoSuchLedger
+from engine.delay.leavings import Leavings
 from engine.delay.ledgers.contract import LedgerStore
 from engine.delay.ledgers.metadata import LedgerKind, Refs
 from engine.delay.levels import Level, TimeBucket, route
@@ -30,10 +31,13 @@ class Copying:
     source what it has read, and leaves what has come since for another.
     """
 
-    def __init__(self, store: LedgerStore, book: ShardBook, near: NearTerm, settings: ShardSettings) -> None:
+    def __init__(
+        self, store: LedgerStore, book: ShardBook, near: NearTerm, leavings: Leavings, settings: ShardSettings
+    ) -> None:
         self._store = store
         self._book = book
         self._near = near
+        self._leavings = leavings
         self._settings = settings
         self._now_ms = 0
         self._running: dict[TimeBucket, RunningCascade] = {}
@@ -82,8 +86,9 @@ class Copying:
     def _begin(self, bucket: TimeBucket, refs: Refs, router: Router) -> None:
         self.attempts[bucket] += 1
         kept = tuple(ref for ref in refs if ref.kind is not LedgerKind.DISPATCH)
-        plan = CascadePlan(bucket, kept, self.attempts[bucket], self._settings.chunk_bytes, self._near.is_killed)
-        cascade = Cascade(self._store, self._book, plan, router)
+        attempt, chunk_bytes = self.attempts[bucket], self._settings.chunk_bytes
+        plan = CascadePlan(bucket, router, kept, attempt, chunk_bytes, self._near.is_killed)
+        cascade = Cascade(self._store, self._book, self._leavings, plan)
         self._running[bucket] = RunningCascade(cascade, cascade.steps(self._now_ms))
 
     def _descend(self, due_ms: int) -> TimeBucket:

@@ -18,10 +18,10 @@ from engine.core.errors import BadInput, OutcomeUnknown
 from engine.delay.book import ShardBook
 from engine.delay.copying import Copying
 from engine.delay.errors import NoSuchLedger, ShardLost
+from engine.delay.leavings import Leavings
 from engine.delay.ledgers.contract import LedgerEngine, LedgerStore
 from engine.delay.ledgers.metadata import LedgerKind, LedgerRef, ShardChange, ShardMetadata
 from engine.delay.levels import (
-    HOUR_MS,
     Level,
     TimeBucket,
     insist_within,
@@ -51,8 +51,6 @@ from engine.delay.writing import BucketWriters, Lane, Written, sealed_ref
 #: A sequence is the epoch of the owner that gave it, and its count: no owner has to know where the one before ended.
 COUNT_BITS = 40
 MOST_EPOCHS = 1 << 23
-#: How old a ledger must be that no bucket refers to before it is deleted, and how often that is looked for.
-ORPHAN_MS = HOUR_MS
 
 
 class DelayShard:
@@ -73,11 +71,11 @@ class DelayShard:
         self._lost: ShardLost | None = None
         self._near = NearTerm(minute_of(now_ms + settings.lead_ms))
         self._writers = BucketWriters(store, book, self._note_made, roll_bytes=settings.roll_bytes)
-        self._copying = Copying(store, book, self._near, settings)
+        self._leavings = Leavings(store, book, now_ms)
+        self._copying = Copying(store, book, self._near, self._leavings, settings)
         self._loader = Loader(store, book, self._near, self._copying, settings)
         #: Published, and in no dispatch log yet.
         self._unnoted: list[TakenMessage] = []
-        self._swept_ms = now_ms
         #: What owners before had, and was due until then, may have been published by them without a note.
         self._sure_from_ms = now_ms + 2 * MOST_SKEW_MS
 
@@ -165,7 +163,8 @@ class DelayShard:
             busy = self._copying.go_on(now_ms, self._writers)
             reach_ms = self._loader.load(now_ms)
             self._drop(now_ms, reach_ms)
-            self._sweep(now_ms)
+            self._leavings.sweep(now_ms, self._copying.made())
+            busy = self._leavings.delete_one() or busy
             until_ms = min(last_whole_tick(now_ms, self._settings.tick_ms), reach_ms - 1)
             room = self._settings.in_flight - self._in_flight()
             taken = self._near.take(until_ms, min(most, room))
@@ -376,24 +375,7 @@ class DelayShard:
         for bucket in over:
             self._near.drop(bucket.number)
             self._writers.forget(bucket)
-        # Whatever of it fails is found by the sweep.
-        self._store.delete(ledgers)
-
-    def _sweep(self, now_ms: int) -> None:
-        """Delete what no bucket refers to and is old. Never what a later owner made: that one may have meant it."""
-        if now_ms < self._swept_ms + ORPHAN_MS:
-            return
-        referred = {ref.id for refs in self._book.metadata.buckets.values() for ref in refs} | self._copying.made()
-        self._store.delete(
-            [
-                info.id
-                for info in self._store.ledgers()
-                if info.id not in referred
-                and info.about.epoch <= self._book.epoch
-                and info.about.made_ms <= now_ms - ORPHAN_MS
-            ]
-        )
-        self._swept_ms = now_ms
+        self._leavings.add(ledgers)
 
     # Finding and ending -----------------------------------------------------------------------------------------------
 

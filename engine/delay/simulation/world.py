@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 
 from engine.core.errors import OutcomeUnknown, Unavailable
 from engine.delay.errors import ShardLost, StaleEpoch
+from engine.delay.leavings import ORPHAN_MS
 from engine.delay.ledgers.memory import ModelEngine
 from engine.delay.levels import DAY_MS, HOUR_MS, MINUTE_MS, WEEK_MS, most_live
 from engine.delay.near import TakenMessage
 from engine.delay.outcomes import CancelStatus, ShardSettings
 from engine.delay.records import PendingMessage
-from engine.delay.shard import ORPHAN_MS, DelayShard
+from engine.delay.shard import DelayShard
 from engine.delay.shard_clock import ShardClock
 from engine.delay.simulation.faults import FaultyEngine, NodeKilled
 from engine.delay.simulation.judging import AskedMessage, DelayJudge
@@ -314,7 +315,8 @@ class DelayWorld:
                     break
                 self.now += self.rng.choice((MINUTE_MS, HOUR_MS, 9 * HOUR_MS, DAY_MS)) + 1_000
         self.now += ORPHAN_MS + 1_000
-        self._quiet_tick()
+        while self._quiet_tick():
+            pass
         self._look_for_leavings()
 
     def _quiet_tick(self) -> bool:
