@@ -49,8 +49,6 @@ class CascadePlan(NamedTuple):
     #: For who looks at what an attempt has left behind.
     attempt: int
     chunk_bytes: int = CHUNK_BYTES
-    #: Whether a tombstone is known elsewhere that ends a message: in a minute, where that of an overdue message goes.
-    is_ended: Callable[[Packed], bool] = lambda _: False
 
 
 def begins_ms(bucket: TimeBucket, shard: str) -> int:
@@ -157,7 +155,7 @@ class Cascade:
         for ref in refs:
             for entry in read_from(self._store, ref.id):
                 for record in records_of(entry):
-                    if record.kind is not RecordKind.MESSAGE or tombstones.end(record) or self._plan.is_ended(record):
+                    if record.kind is not RecordKind.MESSAGE or tombstones.end(record):
                         continue
                     chunk.add(self._plan.route(record.due_ms), record)
                 chunk.sort()

@@ -12,8 +12,7 @@ from engine.delay.errors import LedgerClosed, LedgerFenced, NoSuchLedger
 from engine.delay.leavings import Leavings
 from engine.delay.ledgers.contract import LedgerStore
 from engine.delay.ledgers.metadata import LedgerKind, Refs
-from engine.delay.levels import Level, TimeBucket, route
-from engine.delay.near import NearTerm
+from engine.delay.levels import TimeBucket, route
 from engine.delay.outcomes import ShardSettings
 from engine.delay.writing import BucketWriters, Lane
 
@@ -31,12 +30,9 @@ class Copying:
     source what it has read, and leaves what has come since for another.
     """
 
-    def __init__(
-        self, store: LedgerStore, book: ShardBook, near: NearTerm, leavings: Leavings, settings: ShardSettings
-    ) -> None:
+    def __init__(self, store: LedgerStore, book: ShardBook, leavings: Leavings, settings: ShardSettings) -> None:
         self._store = store
         self._book = book
-        self._near = near
         self._leavings = leavings
         self._settings = settings
         self._now_ms = 0
@@ -68,16 +64,12 @@ class Copying:
                 writers.tell()
                 self._begin(bucket, self._book.refs(bucket), self._descend)
         left = self._settings.steps
-        sorting = [bucket for bucket in self._running if bucket.level is Level.L0M]
         for bucket in sorted(self._running, key=lambda bucket: (bucket.start_ms, -bucket.level)):
-            if sorting and bucket.level is not Level.L0M and bucket.start_ms <= now_ms:
-                # What is overdue may be ended by a tombstone in a minute that is not merged yet.
-                continue
             while left and self._step(bucket):
                 left -= 1
             if not left:
                 break
-        return not left or bool(sorting)
+        return not left
 
     def sort(self, minute: TimeBucket, refs: Refs) -> None:
         """Make runs of a minute's ledgers that are too much to be sorted at once."""
@@ -87,7 +79,7 @@ class Copying:
         self.attempts[bucket] += 1
         kept = tuple(ref for ref in refs if ref.kind is not LedgerKind.DISPATCH)
         attempt, chunk_bytes = self.attempts[bucket], self._settings.chunk_bytes
-        plan = CascadePlan(bucket, router, kept, attempt, chunk_bytes, self._near.is_killed)
+        plan = CascadePlan(bucket, router, kept, attempt, chunk_bytes)
         cascade = Cascade(self._store, self._book, self._leavings, plan)
         self._running[bucket] = RunningCascade(cascade, cascade.steps(self._now_ms))
 

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from engine.core.errors import Unavailable
 from engine.delay.ledgers.contract import LedgerStore
+from engine.delay.levels import minute_bucket
 from engine.delay.records import Packed, RecordKind, records_of
 
 
@@ -68,6 +69,10 @@ class LoadedMinute:
     late: dict[int, Packed] = field(default_factory=dict)
     #: Sequences that a tombstone in one of its ledgers ends.
     killed: set[int] = field(default_factory=set)
+    #: The latest due time of a message that one of these tombstones is about.
+    killed_to_ms: int = -1
+    #: Sequences of messages that lie in it, and were ended by a tombstone in whatever minute.
+    ended: set[int] = field(default_factory=set)
     #: Cursors that are not at their end.
     cursors: int = 0
 
@@ -147,10 +152,12 @@ class NearTerm:
         self._killed[of.sequence] = max(of.version, self._killed.get(of.sequence, -1))
         minute = self.minute(number)
         minute.killed.add(of.sequence)
+        minute.killed_to_ms = max(minute.killed_to_ms, of.due_ms)
         for each in self.minutes.values():
             late = each.late.get(of.sequence)
             if late is not None and late.version <= of.version:
                 del each.late[of.sequence]
+                each.ended.add(of.sequence)
 
     def is_killed(self, record: Packed) -> bool:
         return self._killed.get(record.sequence, -1) >= record.version
@@ -190,7 +197,10 @@ class NearTerm:
             elif source is None:
                 # Ended meanwhile, or come a second time.
                 continue
-            if sequence in minute.done or self.is_killed(record):
+            if self.is_killed(record):
+                minute.ended.add(sequence)
+                continue
+            if sequence in minute.done:
                 continue
             minute.done.add(sequence)
             minute.in_flight.add(sequence)
@@ -210,6 +220,31 @@ class NearTerm:
             minute.in_flight.discard(record.sequence)
             minute.done.discard(record.sequence)
             self.add(number, record)
+
+    def over(self, before: int, reach_ms: int) -> list[int]:
+        """The minutes before number ``before`` that are to be dropped, all of them together.
+
+        Nothing in them waits, nor can come to them: all that is due before ``reach_ms`` is merged. And nothing is left
+        that one of their tombstones ends: an overdue message may lie in another minute than its tombstone, and would
+        rise again with the next owner if the tombstone went first.
+        """
+        earliest = self.earliest_ms()
+        merged_to = reach_ms if earliest is None else min(reach_ms, earliest)
+        going = {
+            number: minute
+            for number, minute in self.minutes.items()
+            if number < before
+            and minute.is_drained
+            and minute_bucket(number).end_ms <= reach_ms
+            and minute.killed_to_ms < merged_to
+        }
+        while True:
+            ended = set().union(*(minute.ended for number, minute in self.minutes.items() if number not in going))
+            held = [number for number, minute in going.items() if not minute.killed.isdisjoint(ended)]
+            if not held:
+                return sorted(going)
+            for number in held:
+                del going[number]
 
     def drop(self, number: int) -> None:
         """Forget a minute that is drained."""

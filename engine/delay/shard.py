@@ -72,7 +72,7 @@ class DelayShard:
         self._near = NearTerm(minute_of(now_ms + settings.lead_ms))
         self._writers = BucketWriters(store, book, self._note_made, roll_bytes=settings.roll_bytes)
         self._leavings = Leavings(store, book, now_ms)
-        self._copying = Copying(store, book, self._near, self._leavings, settings)
+        self._copying = Copying(store, book, self._leavings, settings)
         self._loader = Loader(store, book, self._near, self._copying, settings)
         #: Published, and in no dispatch log yet.
         self._unnoted: list[TakenMessage] = []
@@ -359,13 +359,7 @@ class DelayShard:
 
     def _drop(self, now_ms: int, reach_ms: int) -> None:
         """Delete minutes whose messages all were handed over, once nothing more can come to them."""
-        over: list[TimeBucket] = []
-        # In their order: a tombstone may lie in a later minute than what it ends, which was overdue by then.
-        for number, minute in sorted(self._near.minutes.items()):
-            bucket = minute_bucket(number)
-            if number >= minute_of(now_ms) or not minute.is_drained or bucket.end_ms > reach_ms:
-                break
-            over.append(bucket)
+        over = [minute_bucket(number) for number in self._near.over(minute_of(now_ms), reach_ms)]
         if not over:
             return
         kept = [bucket for bucket in over if bucket in self._book.metadata.buckets]

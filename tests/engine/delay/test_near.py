@@ -11,7 +11,7 @@ from engine.delay.ledgers.contract import PAGE_BYTES, LedgerAbout
 from engine.delay.ledgers.memory import ModelLedgers
 from engine.delay.ledgers.metadata import LedgerKind
 from engine.delay.levels import MINUTE_MS
-from engine.delay.near import NearTerm, TakenMessage
+from engine.delay.near import NearTerm, RunCursor, TakenMessage
 from engine.delay.records import Packed, PendingMessage, entries_of, entry_of, packed, tombstone
 from tests.engine.delay.kit import BEGIN
 
@@ -74,9 +74,10 @@ def test_a_minute_takes_the_memory_of_its_pages(near: NearTerm, store: ModelLedg
     ahead = 0
     for _ in range(18):
         assert len(taken(near, most=10)) == 10
-        for head in near._heap:
-            cursor = head[5]
-            ahead = max(ahead, sum(map(len, cursor._page)) + sum(len(each.raw) for each in cursor._records))  # type: ignore[union-attr]
+        for cursor in (head[5] for head in near._heap):
+            assert isinstance(cursor, RunCursor)
+            waiting = [*cursor._page, *(record.raw for record in cursor._records)]
+            ahead = max(ahead, sum(len(each) for each in waiting))
     assert 0 < ahead < 2 * PAGE_BYTES
     assert taken(near) == []
 
@@ -106,6 +107,33 @@ def test_a_tombstone_that_lies_in_two_minutes_is_forgotten_with_the_second(near:
     near.kill(MINUTE + 1, message(10, 1))
     near.drop(MINUTE)
     assert near.is_killed(message(10, 1))
+
+
+def test_a_minute_is_over_when_nothing_waits_in_it_or_can_come_to_it(near: NearTerm) -> None:
+    near.add(MINUTE, message(10, 1))
+    near.minute(MINUTE + 1)
+    end = BEGIN + MINUTE_MS
+    assert near.over(MINUTE + 1, end + MINUTE_MS) == []
+    batch = near.take(end, 10)
+    assert near.over(MINUTE + 1, end + MINUTE_MS) == []
+    near.noted(batch)
+    assert near.over(MINUTE, end + MINUTE_MS) == []
+    assert near.over(MINUTE + 1, end - 1) == []
+    assert near.over(MINUTE + 1, end) == [MINUTE]
+
+
+def test_a_tombstone_stays_until_the_overdue_message_is_gone_that_it_ends(near: NearTerm, store: ModelLedgers) -> None:
+    """The message comes to the next minute, long after it was due: by a cascade that came late."""
+    near.kill(MINUTE, message(10, 1))
+    far = BEGIN + 10 * MINUTE_MS
+    # Its bucket is still to be copied.
+    assert near.over(MINUTE + 1, BEGIN) == []
+    near.open_run(MINUTE + 1, store, run_of(store, [message(10, 1), message(90_000, 2)]))
+    assert near.over(MINUTE + 1, far) == []
+    near.noted(near.take(BEGIN + 95_000, 10))
+    # It was passed over; the next owner would read it again.
+    assert near.over(MINUTE + 1, far) == []
+    assert near.over(MINUTE + 2, far) == [MINUTE, MINUTE + 1]
 
 
 def test_what_was_handed_over_by_an_owner_before_is_passed_over(near: NearTerm) -> None:
