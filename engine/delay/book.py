@@ -91,17 +91,14 @@ class ShardBook:
             )
         )
 
-    def replace(
-        self, source: TimeBucket, taken: frozenset[int], added: Mapping[TimeBucket, Refs], sealed: Refs = ()
-    ) -> None:
+    def replace(self, source: TimeBucket, taken: frozenset[int], added: Mapping[TimeBucket, Refs]) -> None:
         """Take ledgers from a bucket and add what they were copied to, in one: the moment at which a cascade counts.
 
-        What came to the source meanwhile stays in it. ``sealed``: what is known by now of ledgers that stay.
+        What came to the source meanwhile stays in it.
         """
 
         def change(held: ShardMetadata) -> ShardChange:
-            known = {each.id: each for each in sealed}
-            left = tuple(known.get(each.id, each) for each in held.buckets.get(source, ()) if each.id not in taken)
+            left = tuple(each for each in held.buckets.get(source, ()) if each.id not in taken)
             buckets = {bucket: (*held.buckets.get(bucket, ()), *refs) for bucket, refs in added.items()}
             # A minute is sorted within itself.
             buckets[source] = (*left, *added.get(source, ()))

@@ -14,7 +14,7 @@ from engine.delay.ledgers.contract import LedgerStore
 from engine.delay.ledgers.metadata import LedgerKind, Refs
 from engine.delay.levels import TimeBucket, route
 from engine.delay.outcomes import ShardSettings
-from engine.delay.writing import BucketWriters, Lane
+from engine.delay.writing import BucketWriters, WriteLane
 
 
 @dataclass(slots=True)
@@ -60,7 +60,7 @@ class Copying:
         self._now_ms = now_ms
         for bucket in self.closed():
             if bucket not in self._running and begins_ms(bucket, self._store.shard) <= now_ms:
-                writers.close([Lane(bucket)])
+                writers.close([WriteLane(bucket)])
                 writers.tell()
                 self._begin(bucket, self._book.refs(bucket), self._descend)
         left = self._settings.steps

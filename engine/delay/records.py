@@ -87,7 +87,7 @@ class Packed(NamedTuple):
             raise _damaged("a text in it is not UTF-8") from error
 
 
-class Span(NamedTuple):
+class EntrySpan(NamedTuple):
     """What an entry tells of its records without their being read."""
 
     records: int
@@ -171,14 +171,14 @@ def entries_of(records: Iterable[Packed]) -> Iterator[list[Packed]]:
         yield batch
 
 
-def span_of(entry: bytes) -> Span:
+def span_of(entry: bytes) -> EntrySpan:
     """What its head says. Raises :class:`~engine.delay.errors.EntryDamaged`; looks at nothing behind the head."""
     if len(entry) < _HEAD.size:
         raise _damaged(f"it has {len(entry)} bytes, fewer than its head")
     version, *told, _ = _HEAD.unpack_from(entry)
     if version != VERSION:
         raise _damaged(f"it is of version {version}, and {VERSION} is the one known here")
-    return Span(*told)
+    return EntrySpan(*told)
 
 
 def records_of(entry: bytes) -> list[Packed]:

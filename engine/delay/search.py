@@ -42,7 +42,7 @@ def parse_handle(text: str) -> DelayHandle:
     return DelayHandle(shard, int(due_ms), int(sequence))
 
 
-class Wanted(NamedTuple):
+class WantedMessages(NamedTuple):
     """What is looked for: any of these, due in this span."""
 
     sequences: frozenset[int] = frozenset()
@@ -78,17 +78,17 @@ class Wanted(NamedTuple):
         return not self.keys and not self.message_ids and self.matches is None
 
 
-def wanted_of(handles: Iterable[DelayHandle]) -> Wanted:
+def wanted_of(handles: Iterable[DelayHandle]) -> WantedMessages:
     """What these name."""
     asked = list(handles)
     dues = [each.due_ms for each in asked]
-    return Wanted(frozenset(each.sequence for each in asked), due_from_ms=min(dues), due_to_ms=max(dues))
+    return WantedMessages(frozenset(each.sequence for each in asked), due_from_ms=min(dues), due_to_ms=max(dues))
 
 
 class WaitingMessages:
     """What is found among ledgers, less what tombstones among them end. Not thread-safe."""
 
-    def __init__(self, store: LedgerStore, wanted: Wanted) -> None:
+    def __init__(self, store: LedgerStore, wanted: WantedMessages) -> None:
         self._store = store
         self._wanted = wanted
         self._found: dict[int, Packed] = {}

@@ -44,9 +44,9 @@ from engine.delay.outcomes import (
     ShardSettings,
 )
 from engine.delay.records import Packed, PendingMessage, RecordKind, dispatched, packed, tombstone
-from engine.delay.search import DelayHandle, WaitingMessages, Wanted, wanted_of
+from engine.delay.search import DelayHandle, WaitingMessages, WantedMessages, wanted_of
 from engine.delay.shard_clock import MOST_SKEW_MS
-from engine.delay.writing import BucketWriters, Lane, Written, sealed_ref
+from engine.delay.writing import BucketWriters, WriteLane, Written, sealed_ref
 
 #: A sequence is the epoch of the owner that gave it, and its count: no owner has to know where the one before ended.
 COUNT_BITS = 40
@@ -123,7 +123,7 @@ class DelayShard:
         with self._owned(now_ms):
             self._advance()
             outcomes: list[AddOutcome | None] = [None] * len(messages)
-            lots: dict[Lane, list[Packed]] = {}
+            lots: dict[WriteLane, list[Packed]] = {}
             placed: dict[int, int] = {}
             for index, message in enumerate(messages):
                 try:
@@ -133,7 +133,7 @@ class DelayShard:
                     outcomes[index] = AddOutcome(AddStatus.FAILED, error=error)
                     continue
                 placed[record.sequence] = index
-                lots.setdefault(Lane(self._route(record.due_ms)), []).append(record)
+                lots.setdefault(WriteLane(self._route(record.due_ms)), []).append(record)
             written = self._write(lots)
             for status, records in (
                 (AddStatus.KEPT, [record for each in written.acked.values() for record in each]),
@@ -196,7 +196,7 @@ class DelayShard:
             missed = self._missed([each for each in handles if each not in ended])
             return [ended[each] if each in ended else missed[each] for each in handles]
 
-    def cancel_where(self, wanted: Wanted, now_ms: int) -> list[tuple[PendingMessage, CancelStatus]]:
+    def cancel_where(self, wanted: WantedMessages, now_ms: int) -> list[tuple[PendingMessage, CancelStatus]]:
         """Cancel all that wait and are wanted: by client's key, message id, due time, or whatever else."""
         with self._owned(now_ms):
             self._advance()
@@ -222,7 +222,7 @@ class DelayShard:
                 return RescheduleOutcome(CancelStatus.DISPATCHED)
             message = msgspec.structs.replace(old.message(), due_ms=due_ms, version=old.version + 1)
             new, end = packed(message), tombstone(old)
-            lane, old_lane = Lane(self._route(due_ms)), Lane(self._route(old.due_ms))
+            lane, old_lane = WriteLane(self._route(due_ms)), WriteLane(self._route(old.due_ms))
             lots = [{lane: [end, new]}] if lane == old_lane else [{lane: [new]}, {old_lane: [end]}]
             for lot in lots:
                 written = self._write(lot)
@@ -230,7 +230,7 @@ class DelayShard:
                     return RescheduleOutcome(CancelStatus.IN_DOUBT)
             return RescheduleOutcome(CancelStatus.CANCELLED, self._handle(new))
 
-    def find(self, wanted: Wanted, now_ms: int) -> list[PendingMessage]:
+    def find(self, wanted: WantedMessages, now_ms: int) -> list[PendingMessage]:
         """What waits and is wanted, by due time."""
         with self._owned(now_ms):
             return [record.message() for record in self._waiting(wanted)]
@@ -293,12 +293,12 @@ class DelayShard:
     def _is_near(self, bucket: TimeBucket) -> bool:
         return bucket.level is Level.L0M and bucket.number <= self._near.loaded_until
 
-    def _note_made(self, lane: Lane, ledger: int) -> None:
+    def _note_made(self, lane: WriteLane, ledger: int) -> None:
         """What is written to it comes to the near term when it is acknowledged: it is never to be loaded."""
         if self._is_near(lane.bucket):
             self._near.minute(lane.bucket.number).known.add(ledger)
 
-    def _write(self, lots: dict[Lane, list[Packed]]) -> Written:
+    def _write(self, lots: dict[WriteLane, list[Packed]]) -> Written:
         written = self._writers.write(lots, self._now_ms)
         for lane, records in written.acked.items():
             if self._is_near(lane.bucket):
@@ -330,9 +330,9 @@ class DelayShard:
         if not waiting:
             self._unnoted = []
             return
-        lots: dict[Lane, list[Packed]] = {}
+        lots: dict[WriteLane, list[Packed]] = {}
         for record, minute in waiting:
-            lane = Lane(minute_bucket(minute), LedgerKind.DISPATCH)
+            lane = WriteLane(minute_bucket(minute), LedgerKind.DISPATCH)
             lots.setdefault(lane, []).append(dispatched(record))
         written = self._write(lots)
         missing = {record.sequence for record in (*written.unknown, *written.failed)}
@@ -373,17 +373,17 @@ class DelayShard:
 
     # Finding and ending -----------------------------------------------------------------------------------------------
 
-    def _waiting(self, wanted: Wanted) -> list[Packed]:
+    def _waiting(self, wanted: WantedMessages) -> list[Packed]:
         self._settle()
         found = WaitingMessages(self._store, wanted)
         found.look_through(self._book.metadata.buckets)
         return [record for record in found.alive() if not self._near.is_done(record.sequence)]
 
     def _end(self, records: Sequence[Packed]) -> dict[DelayHandle, CancelStatus]:
-        lots: dict[Lane, list[Packed]] = {}
+        lots: dict[WriteLane, list[Packed]] = {}
         ended = {self._handle(record): CancelStatus.DISPATCHED for record in records if not self._is_sure(record)}
         for record in filter(self._is_sure, records):
-            lots.setdefault(Lane(self._route(record.due_ms)), []).append(tombstone(record))
+            lots.setdefault(WriteLane(self._route(record.due_ms)), []).append(tombstone(record))
         written = self._write(lots)
         ended |= {self._handle(record): CancelStatus.CANCELLED for each in written.acked.values() for record in each}
         ended |= {self._handle(record): CancelStatus.IN_DOUBT for record in (*written.unknown, *written.failed)}

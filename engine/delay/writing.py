@@ -26,7 +26,7 @@ ROUNDS = 4
 ROLL_BYTES = 64 << 20
 
 
-class Lane(NamedTuple):
+class WriteLane(NamedTuple):
     """Where records go that belong together."""
 
     bucket: TimeBucket
@@ -34,7 +34,7 @@ class Lane(NamedTuple):
 
 
 #: Is told the lane and number of a ledger that was begun.
-Made = Callable[[Lane, int], None]
+Made = Callable[[WriteLane, int], None]
 
 
 @dataclass(slots=True)
@@ -42,7 +42,7 @@ class OpenLedger:
     """A ledger that this owner writes, and what is acknowledged of it."""
 
     id: int
-    lane: Lane
+    lane: WriteLane
     entries: int = 0
     messages: int = 0
     tombstones: int = 0
@@ -64,7 +64,7 @@ class Written:
     """What became of the records of a call."""
 
     #: Acknowledged, in the lane and order in which they were given.
-    acked: dict[Lane, list[Packed]] = field(default_factory=dict)
+    acked: dict[WriteLane, list[Packed]] = field(default_factory=dict)
     #: They may be in a ledger.
     unknown: list[Packed] = field(default_factory=list)
     #: They are in none.
@@ -84,7 +84,7 @@ class BucketWriters:
         self._book = book
         self._made = made
         self._roll_bytes = roll_bytes
-        self._open: dict[Lane, OpenLedger] = {}
+        self._open: dict[WriteLane, OpenLedger] = {}
         #: Whose last entries nobody knows: they are recovered before anything else is done with their buckets.
         self._suspect: list[OpenLedger] = []
         #: Closed, and not told to the book yet.
@@ -95,7 +95,7 @@ class BucketWriters:
         known = [*self._open.values(), *self._suspect, *self._closed.values()]
         return {ledger.id: ledger.ref(sealed=ledger.id in self._closed) for ledger in known}
 
-    def write(self, lots: Mapping[Lane, Sequence[Packed]], now_ms: int) -> Written:
+    def write(self, lots: Mapping[WriteLane, Sequence[Packed]], now_ms: int) -> Written:
         """Append ``lots``; never raises for the store's sake. Raises :class:`~engine.delay.errors.ShardLost`.
 
         The records of a lane that fit one entry are written all or none.
@@ -116,7 +116,7 @@ class BucketWriters:
         written.failed += [record for _, batch in waiting for record in batch]
         return written
 
-    def _begin(self, lanes: set[Lane], now_ms: int) -> None:
+    def _begin(self, lanes: set[WriteLane], now_ms: int) -> None:
         """Have an open ledger for each of them."""
         for lane in lanes:
             ledger = self._open.get(lane)
@@ -139,8 +139,8 @@ class BucketWriters:
             self._made(ledger.lane, ledger.id)
 
     def _append(
-        self, waiting: Sequence[tuple[Lane, list[Packed]]], written: Written
-    ) -> list[tuple[Lane, list[Packed]]]:
+        self, waiting: Sequence[tuple[WriteLane, list[Packed]]], written: Written
+    ) -> list[tuple[WriteLane, list[Packed]]]:
         """Send what waits: what is left of it, for another round."""
         batch = list(self._entries(waiting))
         try:
@@ -149,7 +149,7 @@ class BucketWriters:
             # Nobody knows of any: each ledger's recovery tells.
             outcomes = [error] * len(batch)
         ledgers = {lane: self._open[lane] for lane, _ in waiting}
-        missed: dict[Lane, list[tuple[list[Packed], AppendOutcome]]] = {}
+        missed: dict[WriteLane, list[tuple[list[Packed], AppendOutcome]]] = {}
         for (lane, records), (_, entry), outcome in zip(waiting, batch, outcomes, strict=True):
             if isinstance(outcome, int):
                 assert outcome == ledgers[lane].entries, "a store that numbers with gaps"
@@ -157,13 +157,13 @@ class BucketWriters:
                 written.acked.setdefault(lane, []).extend(records)
             else:
                 missed.setdefault(lane, []).append((records, outcome))
-        left: list[tuple[Lane, list[Packed]]] = []
+        left: list[tuple[WriteLane, list[Packed]]] = []
         for lane, entries in missed.items():
             left += [(lane, records) for records in self._recovered(ledgers[lane], entries, written)]
         return left
 
-    def _entries(self, waiting: Iterable[tuple[Lane, list[Packed]]]) -> Iterable[tuple[int, bytes]]:
-        counts: dict[Lane, tuple[int, int]] = {}
+    def _entries(self, waiting: Iterable[tuple[WriteLane, list[Packed]]]) -> Iterable[tuple[int, bytes]]:
+        counts: dict[WriteLane, tuple[int, int]] = {}
         for lane, records in waiting:
             ledger = self._open[lane]
             messages, tombstones = counts.get(lane, (ledger.messages, ledger.tombstones))
@@ -222,11 +222,11 @@ class BucketWriters:
             self._closed[ledger.id] = self._suspect.pop(0)
         return found
 
-    def lanes(self) -> list[Lane]:
+    def lanes(self) -> list[WriteLane]:
         """Those that are being written."""
         return list(self._open)
 
-    def close(self, lanes: Iterable[Lane]) -> None:
+    def close(self, lanes: Iterable[WriteLane]) -> None:
         """Nothing more comes to them. Raises ``Unavailable``."""
         for lane in lanes:
             if lane in self._open:

@@ -14,7 +14,7 @@ from engine.delay.ledgers.sqlite import SqliteEngine
 from engine.delay.levels import DAY_MS, HOUR_MS, MINUTE_MS
 from engine.delay.outcomes import CancelStatus
 from engine.delay.records import PendingMessage, RecordKind, records_of
-from engine.delay.search import DelayHandle, Wanted, parse_handle
+from engine.delay.search import DelayHandle, WantedMessages, parse_handle
 from tests.engine.delay.kit import BEGIN, SECOND, Bench, name
 
 CANCELLED, DISPATCHED, UNKNOWN = CancelStatus.CANCELLED, CancelStatus.DISPATCHED, CancelStatus.UNKNOWN
@@ -125,16 +125,18 @@ def test_by_key_by_id_and_by_whatever_else(engine: LedgerEngine) -> None:
     bench = Bench(engine)
     bench.add(HOUR_MS, 5 * HOUR_MS, 9 * DAY_MS, key="booking-1")
     bench.add(HOUR_MS + 1, 23 * DAY_MS, key="booking-2", body=b"other")
-    by_key = bench.shard.cancel_where(Wanted(keys=frozenset({"booking-1"}), due_from_ms=BEGIN + 2 * HOUR_MS), bench.now)
+    by_key = bench.shard.cancel_where(
+        WantedMessages(keys=frozenset({"booking-1"}), due_from_ms=BEGIN + 2 * HOUR_MS), bench.now
+    )
     assert [(message.due_ms - BEGIN, status) for message, status in by_key] == [
         (5 * HOUR_MS, CANCELLED),
         (9 * DAY_MS, CANCELLED),
     ]
-    by_id = bench.shard.cancel_where(Wanted(message_ids=frozenset({name(BEGIN + HOUR_MS)})), bench.now)
+    by_id = bench.shard.cancel_where(WantedMessages(message_ids=frozenset({name(BEGIN + HOUR_MS)})), bench.now)
     assert [message.key for message, _ in by_id] == ["booking-1"]
-    found = bench.shard.find(Wanted(matches=lambda message: message.body == b"other"), bench.now)
+    found = bench.shard.find(WantedMessages(matches=lambda message: message.body == b"other"), bench.now)
     assert [message.due_ms - BEGIN for message in found] == [HOUR_MS + 1, 23 * DAY_MS]
-    assert bench.shard.find(Wanted(keys=frozenset({"booking-1"})), bench.now) == []
+    assert bench.shard.find(WantedMessages(keys=frozenset({"booking-1"})), bench.now) == []
     assert bench.shard.look().pending == 2
 
 
@@ -197,7 +199,7 @@ def test_a_rescheduled_message_is_the_same_but_for_its_time(engine: LedgerEngine
     (kept,) = bench.try_add([message])
     assert kept.handle is not None
     bench.shard.reschedule(kept.handle, BEGIN + 9 * DAY_MS, bench.now)
-    (found,) = bench.shard.find(Wanted(keys=frozenset({"key"})), bench.now)
+    (found,) = bench.shard.find(WantedMessages(keys=frozenset({"key"})), bench.now)
     expected = msgspec.structs.replace(message, due_ms=BEGIN + 9 * DAY_MS, sequence=kept.handle.sequence, version=1)
     assert found == expected
 
