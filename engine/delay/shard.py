@@ -57,7 +57,8 @@ class DelayShard:
     """Thread-safe: one call at a time.
 
     Every call may raise ``Unavailable`` (the store is away; call again) and :class:`~engine.delay.errors.ShardLost`
-    (another owner has the shard: from then on every call does). ``now_ms`` is UTC; one before the last is taken for it.
+    (another owner has the shard: from then on every call does); what the call was to write may be written, or a part of
+    it. ``now_ms`` is UTC; one before the last is taken for it.
     """
 
     def __init__(self, store: LedgerStore, book: ShardBook, now_ms: int, settings: ShardSettings) -> None:

@@ -8,7 +8,7 @@ owner: the epoch does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -198,12 +198,11 @@ class BucketWriters:
         ledger.length = info.length
         return [records for records, _ in entries[there:]]
 
-    def settle(self) -> list[tuple[int, Packed]]:
+    def settle(self) -> Iterator[tuple[int, Packed]]:
         """Recover what is suspect: records that were told as unknown, and turn out to be in the ledger given with each.
 
-        Raises ``Unavailable`` where the store still is away, and ``ShardLost``.
+        Raises ``Unavailable`` where the store still is away, and ``ShardLost``: what came before that is settled.
         """
-        found: list[tuple[int, Packed]] = []
         while self._suspect:
             ledger = self._suspect[0]
             self._book.insist_ours()
@@ -214,13 +213,13 @@ class BucketWriters:
                 # Its bucket was emptied by what had nothing to wait for.
                 self._suspect.pop(0)
                 continue
-            for entry in late:
-                records = records_of(entry)
+            entries = [records_of(entry) for entry in late]
+            for records in entries:
                 ledger.acknowledge(records, 0)
-                found += [(ledger.id, record) for record in records]
             ledger.length = info.length
             self._closed[ledger.id] = self._suspect.pop(0)
-        return found
+            for records in entries:
+                yield from ((ledger.id, record) for record in records)
 
     def lanes(self) -> list[WriteLane]:
         """Those that are being written."""

@@ -1,6 +1,7 @@
 """The contract of a ledger store, which every engine keeps; :mod:`.conformance` checks it.
 
-A *ledger* is a list of entries that one writer appends to, and that is closed once. What an engine promises:
+A *ledger* is a list of entries that one writer appends to (the store that made it, in its process), and that is closed
+once. What an engine promises:
 
 - An entry is acknowledged when it survives whatever the store is said to survive (for SQLite: a power cut).
 - Entries of one ledger are numbered from 0 without gaps, in the order in which they were given, and none is
@@ -60,7 +61,8 @@ class LedgerInfo(msgspec.Struct, frozen=True):
 
 
 #: The number of an entry that is acknowledged; or why it is not: ``LedgerFenced`` or ``OutcomeUnknown`` (it may be in
-#: the ledger), ``LedgerClosed``, ``NoSuchLedger`` or ``Unavailable`` (it is not).
+#: the ledger), ``LedgerClosed``, ``NoSuchLedger`` or ``Unavailable`` (it is not). None behind one that is not acknowledged
+#: is, of one ledger.
 AppendOutcome = int | HbusError
 
 
@@ -90,7 +92,7 @@ class LedgerStore(Protocol):
     def recover(self, ledgers: Sequence[int]) -> list[LedgerInfo]:
         """Fence and close each, whoever writes it, and tell what it holds. Again is as once.
 
-        Raises :class:`~engine.delay.errors.NoSuchLedger`, and none is touched then.
+        Raises :class:`~engine.delay.errors.NoSuchLedger`; others of them may be recovered then.
         """
         ...
 

@@ -75,7 +75,6 @@ class ModelLedgers:
 
     def _ended(self, numbers: Sequence[int], *, fence: bool) -> list[LedgerInfo]:
         with self._lock:
-            # All of them are there, or none is touched.
             found = [(number, self._ledger(number)) for number in numbers]
             for _, ledger in found:
                 ledger.fenced = ledger.fenced or (fence and not ledger.closed)

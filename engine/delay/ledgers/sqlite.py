@@ -141,7 +141,6 @@ class SqliteLedgers:
         with self._transaction():
             told = [(state, ledger, _OPEN) for ledger in ledgers]
             self._db.executemany("UPDATE ledger SET state = ? WHERE id = ? AND state = ?", told)
-            # Raising undoes all of it: all are there, or none is touched.
             return [self._info(ledger) for ledger in ledgers]
 
     def delete(self, ledgers: Sequence[int]) -> None:

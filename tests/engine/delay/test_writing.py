@@ -147,6 +147,43 @@ def test_while_the_store_is_away_nobody_knows_and_afterwards_it_shows(
     assert answer == [CancelStatus.DISPATCHED if written else CancelStatus.UNKNOWN]
 
 
+def test_what_is_settled_is_kept_while_the_store_goes_away_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two ledgers in doubt: of the one the store tells, and not of the other."""
+
+    def make(store: ModelLedgers, append: Append) -> Append:
+        def losing(batch: Sequence[tuple[int, bytes]]) -> list[AppendOutcome]:
+            append(batch)
+            raise OutcomeUnknown("the answer was lost")
+
+        return losing
+
+    answers = 0
+    whole = ModelLedgers.recover
+
+    def recover(self: ModelLedgers, ledgers: Sequence[int]) -> Any:
+        if answers <= 0:
+            raise Unavailable("the store is away")
+        return whole(self, ledgers)
+
+    def counted(self: ModelLedgers, ledgers: Sequence[int]) -> Any:
+        nonlocal answers
+        found = recover(self, ledgers)
+        answers -= 1
+        return found
+
+    monkeypatch.setattr(ModelLedgers, "recover", counted)
+    with monkeypatch.context() as patch:
+        append_by(patch, make)
+        messages = [PendingMessage(BEGIN + each, f"m{each}", "topic", b"") for each in (SECOND, 61 * SECOND)]
+        assert [outcome.status for outcome in bench.try_add(messages)] == [AddStatus.UNKNOWN] * 2
+    answers = 1
+    with pytest.raises(Unavailable):
+        bench.tick()
+    answers = 1
+    bench.now += 62 * SECOND
+    assert bench.drain() == [f"m{SECOND}", f"m{61 * SECOND}"]
+
+
 def test_what_was_certainly_not_written_is_said_to_have_failed(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     def away(self: ModelLedgers, batch: object) -> Any:
         raise Unavailable("the store is away")
