@@ -61,8 +61,8 @@ class LedgerInfo(msgspec.Struct, frozen=True):
 
 
 #: The number of an entry that is acknowledged; or why it is not: ``LedgerFenced`` or ``OutcomeUnknown`` (it may be in
-#: the ledger), ``LedgerClosed``, ``NoSuchLedger`` or ``Unavailable`` (it is not). None behind one that is not acknowledged
-#: is, of one ledger.
+#: the ledger), ``LedgerClosed``, ``NoSuchLedger`` or ``Unavailable`` (it is not). Of one ledger none is acknowledged
+#: behind one that is not.
 AppendOutcome = int | HbusError
 
 
