@@ -8,14 +8,16 @@ from dataclasses import dataclass
 from typing import ParamSpec, TypeVar
 
 from engine.bus import BusConfig
+from engine.core.clock import Clock, SystemClock
 from engine.core.errors import BadInput
 from engine.pipeline.archive.archiving import Archived, Archiver, Execute, Progress
 from engine.pipeline.lake.errors import Superseded
 from engine.pipeline.source.opening import SPOOL
+from hbus_console.database import in_batches
 from hbus_console.pipelines.ledger_archiving import LedgerArchived, LedgerArchiver
 from hbus_console.pipelines.models import ArchivedTopic
 from hbus_console.pipelines.services import reread_on
-from hbus_console.pipelines.spools import has_spool, spool_config, spool_what_waits, spooled_on
+from hbus_console.pipelines.spools import has_spool, spool_config, spool_what_waits, spooled_on, unspooled_of
 from hbus_console.pipelines.the_lake import lake, remember_lake
 from hbus_console.topics.models import Topic
 from hbus_console.wiring import bus
@@ -73,6 +75,14 @@ def _config_of(source: str) -> BusConfig:
     return spool_config() if source == SPOOL else bus.config(source)
 
 
+def _is_read_whole(topic: Topic) -> bool:
+    """Whether a run that begins now puts all of it into the lake that is there. Not where some of it waits to be
+    spooled, where a transport keeps nothing, and while it moves, for then it is read from one of two."""
+    if len(topic.carriers) > 1:
+        return False
+    return unspooled_of(topic) == 0 if spooled_on(topic) else bool(reread_on(topic))
+
+
 def run_archive(
     topics: Sequence[Topic],
     execute: Execute,
@@ -81,6 +91,7 @@ def run_archive(
     progress: Progress = lambda done, total: None,
     warn: Warn = lambda said: None,
     between: Callable[[], None] = lambda: None,
+    clock: Clock | None = None,
 ) -> ArchiveRun:
     """What these hold now, and what the ledger tells of them, that the lake has not.
 
@@ -91,7 +102,9 @@ def run_archive(
     Where another run came first with a topic, this one begins again with what that one left, :data:`TRIES` times at
     most: what it had committed until then is in the lake, and not in what is told.
     """
+    begun_ms = (clock or SystemClock()).now_ms()
     spool_what_waits(topics, warn)
+    whole = [topic for topic in topics if _is_read_whole(topic)]
     by_source = [(source, topic.name) for topic in topics for source in _sources(topic, warn)]
     stores = [
         _beside_others(
@@ -104,4 +117,6 @@ def run_archive(
     archived = list(ArchivedTopic.objects.values_list("topic__name", flat=True))
     ledger = _beside_others(LedgerArchiver(lake(), archived, between).run, [topic.name for topic in topics])
     remember_lake()
+    for batch in in_batches([topic.pk for topic in whole]):
+        ArchivedTopic.objects.filter(topic__in=batch, archived_upto_ms__lt=begun_ms).update(archived_upto_ms=begun_ms)
     return ArchiveRun(stores, ledger)

@@ -17,6 +17,10 @@ class ArchivedTopic(models.Model):
     topic = models.OneToOneField(Topic, on_delete=models.CASCADE, related_name="archived")
     started_at = models.DateTimeField(auto_now_add=True)
     started_by = models.CharField(max_length=150)
+    #: All that had happened on it by then is in the lake, epoch milliseconds; 0: nobody knows.
+    archived_upto_ms = models.BigIntegerField(default=0)
+    #: And by then is in its series, likewise.
+    rolled_upto_ms = models.BigIntegerField(default=0)
 
     class Meta:
         ordering = ["topic__name"]

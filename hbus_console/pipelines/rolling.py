@@ -19,7 +19,7 @@ from engine.pipeline.rollup.rolling import RolledDay, Roller
 from engine.pipeline.rollup.series import SeriesCounts
 from hbus_console.database import in_batches
 from hbus_console.evidence.router import LEDGER
-from hbus_console.pipelines.models import RolledUp, SeriesPoint
+from hbus_console.pipelines.models import ArchivedTopic, RolledUp, SeriesPoint
 from hbus_console.pipelines.the_lake import lake
 from hbus_console.ui.formats import counted
 
@@ -52,6 +52,8 @@ def roll_up(
     that the lake does not have, and as :meth:`~engine.pipeline.rollup.rolling.Roller.run`.
     """
     now = to_datetime((clock or SystemClock()).now_ms())
+    # Before the lake is read: what is archived meanwhile may not be in what is read of it.
+    marks = _archived_upto(topics)
     state = lake().state()
     for topic in topics:
         if topic not in state.topics:
@@ -74,7 +76,21 @@ def roll_up(
         done.points += write_day(day, resolutions(day.date), round(now.timestamp() * 1000))
         done.days[day.topic] = done.days.get(day.topic, 0) + 1
         done.files += day.read
+    for upto_ms, names in marks.items():
+        for batch in in_batches(names):
+            ArchivedTopic.objects.filter(topic__name__in=batch, rolled_upto_ms__lt=upto_ms).update(
+                rolled_upto_ms=upto_ms
+            )
     return done
+
+
+def _archived_upto(topics: Sequence[str]) -> dict[int, list[str]]:
+    """Topics by how far they are archived whole; mostly all were by one run. Of these alone, where some are named."""
+    found: dict[int, list[str]] = {}
+    for name, upto_ms in ArchivedTopic.objects.values_list("topic__name", "archived_upto_ms"):
+        if upto_ms and (not topics or name in topics):
+            found.setdefault(upto_ms, []).append(name)
+    return found
 
 
 def roll_up_all(context: RunContext) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 from django.db.models import Max, QuerySet, Sum
 
 from engine.core.resolution import Resolution
-from hbus_console.pipelines.models import RolledUp, SeriesPoint
+from hbus_console.pipelines.models import ArchivedTopic, RolledUp, SeriesPoint
 
 #: Subscriptions that are listed.
 MOST_LISTED = 100
@@ -20,14 +20,17 @@ def rolled_up_ms(topic: str = "") -> int:
     return int(rows.aggregate(last=Max("at_ms"))["last"] or 0)
 
 
-def archived_upto_s(topic: str) -> int:
-    """From when on the archive may have more of the topic than its series tell, seconds since the epoch: when the last
-    span begins in which anything was stored. 0: it tells of none."""
-    rows = SeriesPoint.objects.filter(topic=topic, subscription="", stored__gt=0)
-    for resolution in (Resolution.MINUTE, Resolution.HOUR, Resolution.DAY):
-        if last := rows.filter(resolution=resolution.value).aggregate(last=Max("at"))["last"]:
-            return int(last)
-    return 0
+def rolled_upto_s(topic: str, resolution: Resolution) -> int:
+    """The end of the last span of a topic, or of its subscriptions, of which its series tell, seconds since the epoch:
+    that of its newest point, or a later one that was archived and rolled up whole, in which then nothing happened.
+    0: they tell of none."""
+    # In the topic's own points is what happened in any subscription.
+    newest = SeriesPoint.objects.filter(topic=topic, subscription="", resolution=resolution.value)
+    at = newest.aggregate(last=Max("at"))["last"]
+    marks = ArchivedTopic.objects.filter(topic__name=topic)
+    whole_ms = marks.values_list("rolled_upto_ms", flat=True).first() or 0
+    step = resolution.seconds
+    return max(0 if at is None else at + step, whole_ms // 1000 // step * step)
 
 
 def points(topic: str, subscription: str, resolution: Resolution, start_s: int, end_s: int) -> QuerySet[SeriesPoint]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from engine.core.resolution import Resolution
 from hbus_console.pipelines.models import SeriesPoint
-from hbus_console.pipelines.series import archived_upto_s, points
+from hbus_console.pipelines.series import points, rolled_upto_s
 from hbus_console.ui.series_lines import SeriesLine, Value, chart_named, drawn
 from hbus_console.ui.spans import resolution_for, steps_of
 from hbus_console.ui.timerange import TimeRange
@@ -52,13 +52,14 @@ def resolution_of(chosen: TimeRange, now_ms: int) -> Resolution:
 
 
 def series_chart(topic: str, subscription: str, chosen: TimeRange, what: str, now_ms: int) -> dict[str, Any]:
-    """What charts.js draws. The span that goes on is left out, and so is what was not rolled up so far. The caller has
-    checked that whoever asks may see the topic. Raises :class:`BadInput` for a chart that there is not."""
+    """What charts.js draws: what the endpoint tells of the time, and zeros where nothing happened. What was not rolled
+    up so far is left out. The caller has checked that whoever asks may see the topic. Raises :class:`BadInput` for a
+    chart that there is not."""
     unit, lines = chart_named(_LINES, what)
     resolution = resolution_of(chosen, now_ms)
-    # What the archive had come to, and no further: where it has nothing so far nothing is drawn, and no zero.
-    upto_s = min(chosen.end_ms // 1000, archived_upto_s(topic)) // resolution.seconds * resolution.seconds
+    # What the series had come to, and no further: of what they do not tell so far nothing is drawn, and no zero.
+    upto_s = min(chosen.end_ms // 1000, rolled_upto_s(topic, resolution))
     steps = steps_of(chosen.start_ms // 1000, upto_s, resolution)
-    found = {point.at: point for point in points(topic, subscription, resolution, chosen.start_ms // 1000, upto_s)}
+    found = {point.at: point for point in points(topic, subscription, resolution, steps.start, steps.stop)}
     shown = [line for line in lines if not (subscription and line.name == "stored")]
     return drawn(shown, steps, found, unit)

@@ -11,7 +11,7 @@ from hbus_console import checks
 from hbus_console.access.permissions import Actor, require
 from hbus_console.audit.services import record
 from hbus_console.pipelines.feature import ARCHIVE_KEEP, JOB
-from hbus_console.pipelines.models import LakeBegun
+from hbus_console.pipelines.models import ArchivedTopic, LakeBegun
 from hbus_console.wiring.lake import lake as wired_lake
 
 
@@ -40,4 +40,6 @@ def begin_anew(actor: Actor, reason: str) -> None:
     require(actor, ARCHIVE_KEEP)
     reason = checks.reason(reason)
     LakeBegun.objects.all().delete()
+    # What was archived and not rolled up by then is in no series, and never will be.
+    ArchivedTopic.objects.update(archived_upto_ms=0)
     record(actor, "archive.anew", Subject("job", JOB), reason=reason)

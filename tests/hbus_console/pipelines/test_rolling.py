@@ -21,15 +21,16 @@ from engine.pipeline.rollup import rolling as engine_rolling
 from hbus_console.access.permissions import Actor
 from hbus_console.evidence.series_retention import SeriesRetention
 from hbus_console.jobs.models import Job
-from hbus_console.pipelines import job_functions
+from hbus_console.pipelines import archiving, job_functions
 from hbus_console.pipelines.archiving import run_archive, wanted_topics
 from hbus_console.pipelines.feature import ROLLUP_JOB
 from hbus_console.pipelines.live import cells
-from hbus_console.pipelines.models import RolledUp, SeriesPoint
+from hbus_console.pipelines.models import ArchivedTopic, RolledUp, SeriesPoint
 from hbus_console.pipelines.rolling import roll_up
 from hbus_console.pipelines.services import archive_topic
 from hbus_console.pipelines.upkeep import keep_up
-from tests.hbus_console.pipelines.conftest import TOPIC, publish
+from hbus_console.topics.models import Topic
+from tests.hbus_console.pipelines.conftest import OTHER, TOPIC, publish
 from tests.hbus_console.pipelines.ledger import AT, book, published, settled
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"], transaction=True)
@@ -67,6 +68,41 @@ def test_a_day_of_the_ledger_is_rolled_up(archived: Actor) -> None:
         total[point.resolution] += point.stored
     assert total == {each.value: 40 for each in Resolution}
     assert [str(point.subject) for point in (day, of_it)] == [f"topic:{TOPIC}", f"subscription:{TOPIC}/billing"]
+
+
+def marks_of(topic: str = TOPIC) -> tuple[int, int]:
+    found: tuple[int, int] = ArchivedTopic.objects.values_list("archived_upto_ms", "rolled_upto_ms").get(
+        topic__name=topic
+    )
+    return found
+
+
+def test_how_far_a_topic_is_rolled_up_is_known_where_nothing_came(governor: Actor) -> None:
+    archive_topic(governor, TOPIC, WHY)
+    archive_topic(governor, OTHER, WHY)
+    run_archive(wanted_topics([TOPIC]), in_this_process, clock=ManualClock(AT))
+    assert (marks_of(), marks_of(OTHER)) == ((AT, 0), (0, 0))
+    roll_up(clock=ManualClock(AT + 5))
+    run_archive(wanted_topics([]), in_this_process, clock=ManualClock(AT + 60_000))
+    # A run that began before it and ended after it takes nothing back.
+    run_archive(wanted_topics([]), in_this_process, clock=ManualClock(AT + 30_000))
+    assert (marks_of(), marks_of(OTHER)) == ((AT + 60_000, AT), (AT + 60_000, 0))
+    assert roll_up(clock=ManualClock(AT + 90_000)).days == {}
+    assert (marks_of(), marks_of(OTHER)) == ((AT + 60_000, AT + 60_000),) * 2
+
+
+def test_nobody_says_how_far_a_topic_is_that_is_not_read_whole(
+    governor: Actor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive_topic(governor, TOPIC, WHY)
+    monkeypatch.setattr(archiving, "spooled_on", lambda topic: ["nsq"])
+    for waiting, known in ((3, 0), (None, 0), (0, AT)):
+        monkeypatch.setattr(archiving, "unspooled_of", lambda topic, waiting=waiting: waiting)
+        run_archive(wanted_topics([]), in_this_process, clock=ManualClock(AT))
+        assert marks_of()[0] == known
+    Topic.objects.filter(name=TOPIC).update(leaving="memory")
+    run_archive(wanted_topics([]), in_this_process, clock=ManualClock(AT + 5))
+    assert marks_of()[0] == AT
 
 
 def test_twice_makes_the_same_and_writes_nothing(archived: Actor) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import pytest
 from django.test import Client
 from pytest_django import Settings
 
 from engine.core.clock import ManualClock, to_rfc3339
 from engine.core.resolution import Resolution
-from hbus_console.pipelines.models import RolledUp, SeriesPoint
+from hbus_console.pipelines.models import ArchivedTopic, RolledUp, SeriesPoint
 from hbus_console.pipelines.views import series as series_views
 from hbus_console.topics.models import Topic
 from hbus_console.ui.spans import MOST_POINTS, resolution_for
@@ -43,6 +45,17 @@ def viewer(rolled: Topic, make_user: MakeUser) -> Client:
     return client
 
 
+def span(start_s: int, end_s: int) -> str:
+    return f"from={start_s * 1000}&to={end_s * 1000}"
+
+
+def api(client: Client, query: str, status: int = 200) -> dict[str, object]:
+    answer = client.get(f"/api/v1/archive/topics/{TOPIC}/series?{query}")
+    assert answer.status_code == status
+    found: dict[str, object] = answer.json()
+    return found
+
+
 def chart(client: Client, what: str, query: str = "?range=7d") -> dict[str, object]:
     answer = client.get(f"/topics/{TOPIC}/history/chart/{query}&what={what}")
     assert answer.status_code == 200
@@ -55,13 +68,13 @@ def values(found: dict[str, object], name: str) -> list[object]:
     return list(line["values"])
 
 
-def test_a_chart_has_a_value_for_each_span_that_is_over(viewer: Client) -> None:
+def test_a_chart_has_a_value_for_each_span_up_to_the_newest_that_is_rolled_up(viewer: Client) -> None:
     found = chart(viewer, "messages")
-    assert found["t"][-1] == HOUR - HOUR_S  # type: ignore[index]
-    assert values(found, "stored")[-2:] == [0, 7]
-    assert sum(values(found, "stored")) == 7  # type: ignore[arg-type]
-    assert values(chart(viewer, "failures"), "attempts that failed")[-2:] == [None, 33.333]
-    assert values(chart(viewer, "latency"), "99 of 100 within")[-2:] == [None, 8.5]
+    assert found["t"][-1] == HOUR  # type: ignore[index]
+    assert values(found, "stored")[-3:] == [0, 7, 5]
+    assert sum(values(found, "stored")) == 12  # type: ignore[arg-type]
+    assert values(chart(viewer, "failures"), "attempts that failed")[-3:] == [None, 33.333, None]
+    assert values(chart(viewer, "latency"), "99 of 100 within")[-3:] == [None, 8.5, None]
 
 
 def test_no_zero_is_drawn_for_what_the_archive_has_not_come_to(viewer: Client) -> None:
@@ -70,8 +83,55 @@ def test_no_zero_is_drawn_for_what_the_archive_has_not_come_to(viewer: Client) -
     for at in (last - 60, last):
         SeriesPoint.objects.create(topic=TOPIC, resolution="minute", at=at, stored=9)
     found = chart(viewer, "messages", "?range=1h")
-    assert found["t"][-1] == last - 60  # type: ignore[index]
-    assert values(found, "stored")[-2:] == [0, 9]
+    assert found["t"][-1] == last  # type: ignore[index]
+    assert values(found, "stored")[-3:] == [0, 9, 9]
+
+
+@pytest.mark.parametrize(
+    ("resolution", "query"), [("minute", "range=1h"), ("hour", "range=7d"), ("day", span(NOW_S - 40 * DAY_S, NOW_S))]
+)
+def test_a_chart_tells_what_the_endpoint_does(viewer: Client, resolution: str, query: str) -> None:
+    """Something was stored last a while ago, and was settled, tried again and dead after it."""
+    SeriesPoint.objects.all().delete()
+    step = Resolution(resolution).seconds
+    newest = NOW_S // step * step
+    for of_it in ("", "billing"):
+        for back, counts in enumerate(({"dead": 1}, {"retried": 2}, {"settled": 4})):
+            SeriesPoint.objects.create(
+                topic=TOPIC, subscription=of_it, resolution=resolution, at=newest - back * step, **counts
+            )
+    SeriesPoint.objects.create(topic=TOPIC, resolution=resolution, at=newest - 4 * step, stored=3)
+    for of_it in ("", "billing"):
+        found = chart(viewer, "messages", f"?{query}&subscription={of_it}")
+        told = api(viewer, f"{span(NOW_S - 40 * step, NOW_S)}&resolution={resolution}&subscription={of_it}")
+        for name, figure in (("settled", "settled"), ("failed", "retried"), ("dead", "dead")):
+            drawn = {at: value for at, value in zip(found["t"], values(found, name), strict=True) if value}  # type: ignore[call-overload]
+            assert drawn == {
+                int(datetime.fromisoformat(each["at"]).timestamp()): each[figure]
+                for each in told["points"]  # type: ignore[attr-defined]
+                if each[figure]
+            }
+            assert drawn
+        assert found["t"][-1] == newest  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("resolution", "query"), [("minute", "range=1h"), ("hour", "range=7d"), ("day", span(NOW_S - 40 * DAY_S, NOW_S))]
+)
+def test_a_topic_that_fell_silent_ends_in_zeros_as_far_as_its_series_come(
+    viewer: Client, rolled: Topic, resolution: str, query: str
+) -> None:
+    step = Resolution(resolution).seconds
+    newest = NOW_S // step * step - 5 * step
+    SeriesPoint.objects.all().delete()
+    SeriesPoint.objects.create(topic=TOPIC, resolution=resolution, at=newest, stored=9)
+    assert values(chart(viewer, "messages", f"?{query}"), "stored")[-1] == 9
+    # In the middle of a span, of which nobody knows the rest.
+    mark_ms = (newest + 3 * step + step // 2) * 1000
+    ArchivedTopic.objects.create(topic=rolled, started_by="gov", rolled_upto_ms=mark_ms)
+    found = chart(viewer, "messages", f"?{query}")
+    assert values(found, "stored")[-3:] == [9, 0, 0]
+    assert found["t"][-1] == newest + 2 * step  # type: ignore[index]
 
 
 def test_of_a_subscription_nothing_is_stored(viewer: Client) -> None:
@@ -104,17 +164,6 @@ def test_who_may_not_see_the_topic_sees_no_series(rolled: Topic, make_user: Make
         f"/api/v1/archive/topics/{TOPIC}/series",
     ):
         assert client.get(address).status_code in (403, 404)
-
-
-def span(start_s: int, end_s: int) -> str:
-    return f"from={start_s * 1000}&to={end_s * 1000}"
-
-
-def api(client: Client, query: str, status: int = 200) -> dict[str, object]:
-    answer = client.get(f"/api/v1/archive/topics/{TOPIC}/series?{query}")
-    assert answer.status_code == status
-    found: dict[str, object] = answer.json()
-    return found
 
 
 def test_the_endpoint_tells_points_and_when_they_were_made(viewer: Client) -> None:
