@@ -100,7 +100,13 @@ def idle_topics(who: Actor, state: LakeState, now_ms: int) -> list[IdleTopic]:
         )
         for topic in topics
     ]
-    return sorted((each for each in found if each.last_ms < since_ms), key=lambda each: (each.last_ms, each.name))
+    idle = [each for each in found if (stored[each.name] or _end_of_day(each.last_ms)) < since_ms]
+    return sorted(idle, key=lambda each: (each.last_ms, each.name))
+
+
+def _end_of_day(begins_ms: int) -> int:
+    """Of a day nobody knows when in it the last message came. 0 is none."""
+    return begins_ms + _DAY_S * 1000 if begins_ms else 0
 
 
 def unread_subscriptions(who: Actor, now_ms: int) -> list[UnreadSubscription]:

@@ -64,6 +64,14 @@ def test_of_what_the_lake_let_go_of_the_series_tell(archived: Actor) -> None:
     assert (found.name, found.last_ms) == (TOPIC, (NOW // 1000 // DAY_S - 40) * DAY_S * 1000)
 
 
+@pytest.mark.parametrize(("days_ago", "idle"), [(IDLE_DAYS, []), (IDLE_DAYS + 1, [TOPIC])])
+def test_of_a_day_that_the_series_tell_the_end_counts(archived: Actor, days_ago: int, idle: list[str]) -> None:
+    """At noon: the last message may have come in the evening of that day."""
+    day(TOPIC, days_ago, stored=3)
+    day(OTHER, 3, stored=1)
+    assert [each.name for each in idle_topics(archived, LakeState(), NOW + DAY_S * 500)] == idle
+
+
 def test_a_topic_that_is_archived_only_just_now_is_not_called_idle(archived: Actor) -> None:
     ArchivedTopic.objects.update(started_at=to_datetime(NOW) - timedelta(days=IDLE_DAYS - 1))
     assert idle_topics(archived, LakeState(), NOW) == []
