@@ -13,6 +13,7 @@ from hbus_console.pipelines.models import ArchivedTopic
 from hbus_console.pipelines.newest_audit import newest_audit
 from hbus_console.pipelines.series import rolled_up_ms, subscriptions_of
 from hbus_console.pipelines.series_chart import resolution_of, series_chart
+from hbus_console.pipelines.series_told import told_beside
 from hbus_console.topics.pages import found_topic, frame
 from hbus_console.ui.curl import CurlRequest
 from hbus_console.ui.timerange import read_range, time_range
@@ -24,11 +25,12 @@ _clock = SystemClock()
 @console_view(VIEW, resource="{topic}")
 def history(request: HttpRequest, topic: str) -> HttpResponse:
     row, chosen, now_ms = found_topic(topic), time_range(request, _clock), _clock.now_ms()
-    resolution = resolution_of(chosen, now_ms)
+    resolution, subscription = resolution_of(chosen, now_ms), request.GET.get("subscription", "")
     context = {
         **frame(request, row, "history"),
         "archived": ArchivedTopic.objects.filter(topic=row).exists(),
-        "subscription": request.GET.get("subscription", ""),
+        "subscription": subscription,
+        "told": told_beside(row.name, subscription, chosen, now_ms),
         "subscriptions": subscriptions_of(row.name, chosen.start_ms // 1000, chosen.end_ms // 1000),
         "resolution": resolution,
         "audit": newest_audit(row.name),

@@ -150,6 +150,33 @@ def test_the_page_lists_the_subscriptions_and_what_they_did(viewer: Client) -> N
     assert 'aria-current="page">History' in shown
 
 
+@pytest.mark.parametrize(
+    ("counts", "said", "beside"),
+    [
+        ({"stored": 4, "skewed": 14_938}, "could be measured of nothing", "14,938 are too far off to be measured"),
+        ({"stored": 4, "skewed": 1, "late_p50_ms": 0.0}, "Nothing that was measured was", "1 is too far off to be"),
+        ({"stored": 4, "late_p50_ms": 0.0}, "Nothing was late in this time.", ""),
+        ({"stored": 4}, "Nothing in this time can be late", ""),
+        ({"dead": 1}, "Nothing was stored in this time.", ""),
+        ({"settled": 4}, "it is known when it was published", ""),
+        ({"settled": 4, "timed": 4, "p50_ms": 0.0}, "All was settled within a millisecond.", ""),
+        ({"settled": 4}, "No attempt failed in this time.", ""),
+        ({"stored": 4}, "Nothing was settled in this time.", ""),
+        ({"stored": 4}, "No attempt was made in this time.", ""),
+    ],
+)
+def test_a_chart_without_a_line_says_why(viewer: Client, counts: dict[str, float], said: str, beside: str) -> None:
+    SeriesPoint.objects.all().delete()
+    SeriesPoint.objects.create(topic=TOPIC, resolution="hour", at=HOUR - 3 * HOUR_S, **counts)
+    # Of another time, and of a subscription, that is not said.
+    SeriesPoint.objects.create(topic=TOPIC, resolution="hour", at=HOUR - 9 * DAY_S, skewed=70)
+    page = viewer.get(f"/topics/{TOPIC}/history/?range=7d").content.decode()
+    assert said in page
+    assert ("too far off to be measured" in page) is bool(beside)
+    assert beside in page
+    assert "too far off" not in viewer.get(f"/topics/{TOPIC}/history/?range=7d&subscription=x").content.decode()
+
+
 def test_a_topic_without_history_says_what_to_do(viewer: Client, rolled: Topic) -> None:
     RolledUp.objects.all().delete()
     assert "Not archived" in viewer.get(f"/topics/{TOPIC}/history/").content.decode()
