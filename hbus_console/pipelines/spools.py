@@ -18,6 +18,7 @@ from engine.pipeline.spool.files import folder, paths_in, spools_beside
 from engine.pipeline.spool.leaving import let_go
 from engine.pipeline.spool.reading import LOG
 from engine.pipeline.spool.spooling import GROUP, Spooler, can_be_spooled, make_group
+from hbus_console.pipelines.silent import SilentCarriers
 from hbus_console.pipelines.the_lake import lake
 from hbus_console.topics.models import StoreRemoval, Topic
 from hbus_console.topics.transport_objects import after_commit, remove_after_commit
@@ -105,12 +106,16 @@ def _spool(topic: str, carrier: str, budget_s: float, warn: Callable[[str], None
         it.close()
 
 
-def unspooled_of(topic: Topic) -> int | None:
-    """How many messages wait in its transports to be spooled; ``None`` where one cannot tell. Asks the store."""
-    waiting = 0
+def unspooled_of(topic: Topic, silent: SilentCarriers | None = None) -> int | None:
+    """How many messages wait in its transports to be spooled; ``None`` where one cannot tell. Asks the store, but for
+    those that are ``silent``."""
+    waiting, silent = 0, silent or SilentCarriers()
     for carrier in spooled_on(topic):
+        if carrier in silent:
+            return None
         try:
-            number = bus.admin(carrier).lag(topic.name, GROUP).unsettled
+            with silent.asking(carrier):
+                number = bus.admin(carrier).lag(topic.name, GROUP).unsettled
         except UNANSWERED:
             return None
         if number is None:

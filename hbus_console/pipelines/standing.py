@@ -20,6 +20,7 @@ from hbus_console.access.permissions import Actor
 from hbus_console.access.scopes import namespace_q
 from hbus_console.messages.sizes import tells_sizes
 from hbus_console.pipelines.services import is_archivable, reread_on
+from hbus_console.pipelines.silent import SilentCarriers
 from hbus_console.pipelines.spools import has_spool, spool_root, spooled_on, unspooled_of
 from hbus_console.topics.models import Topic
 from hbus_console.wiring import bus
@@ -108,8 +109,10 @@ def _uncounted(losses: Sequence[KnownLoss], *, of_ledger: bool) -> int:
 class Standings:
     """How each topic stands in one state of the lake: its files are gone through once."""
 
-    def __init__(self, state: LakeState) -> None:
+    def __init__(self, state: LakeState, *, in_haste: bool = False) -> None:
+        """``in_haste``: what waits is not known at once where the store hangs, as for a page."""
         self._state = state
+        self._silent = SilentCarriers(in_haste=in_haste)
         self._rows: dict[str, Counter[Kind]] = defaultdict(Counter)
         self._bytes: Counter[str] = Counter()
         self._files: Counter[str] = Counter()
@@ -149,18 +152,21 @@ class Standings:
         )
 
     def waiting(self, topic: Topic) -> Waiting:
-        """What of it the lake has not. Asks the store, and the spool."""
+        """What of it the lake has not. Asks the store, and the spool; not a store that did not answer just now."""
         reached = self._state.reached(topic.name)
         parts: list[int | None] = []
         unspooled = None
         try:
             # First: what goes into the spool meanwhile is counted twice, and not passed over.
             if spooled_on(topic):
-                unspooled = unspooled_of(topic)
+                unspooled = unspooled_of(topic, self._silent)
                 parts.append(unspooled)
             again = reread_on(topic)
             if again and isinstance(admin := bus.admin(again), Rereads):
-                parts.append(counted_together(plan(reached, admin.extents(topic.name)).portions))
+                if again in self._silent:
+                    return Waiting(None, unspooled)
+                with self._silent.asking(again):
+                    parts.append(counted_together(plan(reached, admin.extents(topic.name)).portions))
             if has_spool(topic.name):
                 with closing(SpoolReader(spool_root())) as spool:
                     parts.append(counted_together(plan(reached, spool.extents(topic.name)).portions))

@@ -88,7 +88,7 @@ class Archive(ApiView):
     )
     def get(self, request: Request) -> Response:
         require(self.actor, VIEW, SOMEWHERE)
-        told, who = Standings(lake().state()), self.actor
+        told, who = Standings(lake().state(), in_haste=True), self.actor
         return self.page(topics_seen(who), lambda topic: shape(told, topic, who), ordering="name")
 
 
@@ -127,7 +127,7 @@ class ArchiveOfTopic(ApiView):
         return self._told(topic)
 
     def _told(self, topic: str) -> Response:
-        return Response(shape(Standings(lake().state()), known_topic(topic), self.actor))
+        return Response(shape(Standings(lake().state(), in_haste=True), known_topic(topic), self.actor))
 
 
 urlpatterns = [

@@ -37,7 +37,7 @@ def archive(request: HttpRequest) -> HttpResponse:
         state, damage = lake().state(), None
     except LakeDamaged as error:
         state, damage = LakeState(), error
-    told = Standings(state)
+    told = Standings(state, in_haste=True)
     # Of a lake that nobody can read nobody knows what it has of a topic.
     every = [] if damage else sorted(map(told.of, topics_seen(who)), key=_first_what_is_kept)
     shown, more = page_of(every, [each.topic.name for each in every], request.GET.get("cursor", ""))
