@@ -197,6 +197,24 @@ def test_the_page_says_up_to_when_and_what_waits(page: Client, governor: Actor) 
     assert "no further" in text(page)
 
 
+def test_what_waits_and_what_is_lost_is_told_in_every_width(page: Client, governor: Actor) -> None:
+    """A narrow page has no column of them, and a wide one nothing that says it twice."""
+    archive_topic(governor, TOPIC, WHY)
+    bus.admin().trim(TOPIC, older_than_ms=None, keep_at_most=15)
+    archive("run")
+    publish(7)
+    shown = page.get("/archive/").content.decode()
+    cells = re.findall(r"(?s)<td[^>]*>.*?</td>", shown[shown.index("<tbody>") :])
+    narrow = " ".join(
+        re.sub(r"<[^>]+>", " ", "".join(each for each in cells if "hide-narrow" not in each[:60])).split()
+    )
+    assert "waiting: 7" in narrow
+    assert "25 lost" in narrow
+    wide = [re.sub(r'(?s)<(\w+) class="only-narrow.*?</\1>', "", each) for each in cells]
+    assert sum("25" in each for each in wide) == 1
+    assert not any("waiting:" in each for each in wide)
+
+
 def test_the_page_says_of_when_it_is_what_waits(page: Client, governor: Actor, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = ManualClock(1_900_000_000_000)
     monkeypatch.setattr(archive_page, "_clock", clock)
