@@ -10,12 +10,12 @@ from engine.core.verdicts import AuditVerdict
 from engine.pipeline.audit.findings import FindingKind, Lying
 from hbus_console.access.permissions import Actor
 from hbus_console.pipelines.audits.keeping import unpacked
-from hbus_console.pipelines.audits.reserve import reserved_topics
+from hbus_console.pipelines.audits.reserve import reserved_report, reserved_topics
 from hbus_console.pipelines.audits.summary import read_summary
 from hbus_console.pipelines.audits.verdict_words import VERDICTS
 from hbus_console.pipelines.models import AuditedTopic
 
-_AGAIN = (FindingKind.DUPLICATE, FindingKind.CONFLICTING)
+_AGAIN = (FindingKind.DUPLICATE, FindingKind.CONFLICTING, FindingKind.REPEATED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,10 @@ def stored_again(who: Actor, topic: str, message_id: str, source: str, at_ms: in
         return None
     places: dict[Lying, None] = {}
     at_least, conflicting = False, False
-    for finding in unpacked(row.report).findings:
+    report = unpacked(row.report)
+    if reserved_topics(who, [row]):
+        report = reserved_report(report)
+    for finding in report.findings:
         if finding.kind not in _AGAIN:
             continue
         own = [each for each in finding.samples if (each.id, each.source) == (message_id, source)]
@@ -67,5 +70,4 @@ def stored_again(who: Actor, topic: str, message_id: str, source: str, at_ms: in
         conflicting |= finding.kind is FindingKind.CONFLICTING and bool(own)
     if len(places) < 2:
         return None
-    conflicting = conflicting and not reserved_topics(who, [row])
     return StoredAgain(row.audit_id, sorted(places, key=lambda place: place.stored_ms), at_least, conflicting)

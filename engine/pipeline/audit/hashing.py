@@ -1,8 +1,8 @@
 """Texts as 64-bit numbers, whole columns at once: the same everywhere and for ever.
 
 What is compared here is compared by them: ten million ids have two with one hash about once in 370,000 times. Copies of
-a message are told by two such numbers that do not depend on each other, or by its id itself; what is missing would go
-unseen with that chance. They withstand chance and not intent: who may publish can make ids of one hash.
+a message are told by its id itself, and their payloads by another such number; what is missing would go unseen with
+that chance. They withstand chance and not intent: who may publish can make ids of one hash.
 """
 
 from __future__ import annotations

@@ -107,6 +107,7 @@ class _Findings:
         self.held = found.state.held(found.name)
         self.all: list[Finding] = []
         self._copies = np.empty(0, np.int64)
+        self._repeated: Sequence[Sample] = ()
 
     def audit(self, subscriptions: Sequence[_Subscription], *, told: bool) -> TopicAudit:
         found, scope = self.found, self.scope
@@ -163,6 +164,7 @@ class _Findings:
             windows=windows,
             copied=found.copied.messages,
             copied_into=found.copied.into,
+            repeated=self._repeated,
         )
 
     def of_messages(self, *, told: bool) -> None:
@@ -178,6 +180,8 @@ class _Findings:
         self._copies = addresses(copies.file, copies.row)
         self._again(FindingKind.DUPLICATE, copies.take(~conflicting), owners[~conflicting])
         self._again(FindingKind.CONFLICTING, copies.take(conflicting), owners[conflicting])
+        # Chosen without a look at the payloads: which they are tells nothing of these.
+        self._repeated = self._copy_samples(copies, owners)
         self._sampled(FindingKind.MALFORMED, self._odd()[0], partial(malformed_samples, self.found.root, files))
         if rules := self.found.payloads:
             sample = partial(unfit_samples, self.found.root, files, rules)
@@ -282,24 +286,20 @@ class _Findings:
         return joined(places), np.concatenate(sizes)
 
     def _confirmed(self) -> tuple[Places, Ints, Bools]:
-        """Further copies, each with the address of the first one; those of another payload only if they do have the id,
-        and not one that hashes alike."""
+        """Further copies, each with the address of the first one; only those that do have the id, and not one that
+        hashes alike. Whoever makes an id that does would learn by what is kept whether the payload is the same, if
+        it were asked of those with another payload alone."""
         parts = self.found.matched
         copies = joined([part.copies for part in parts])
         owners = np.concatenate([part.copied for part in parts])
         conflicting = np.concatenate([part.conflicting for part in parts])
-        doubtful = np.flatnonzero(conflicting)
-        of_copy = copies.take(doubtful)
-        of_owner = at_addresses(of_copy, owners[doubtful])
         files, columns = self.topic.messages, OF_MESSAGES[:2]
         pairs = zip(
-            rows_at(self.found.root, files, of_copy, columns),
-            rows_at(self.found.root, files, of_owner, columns),
+            rows_at(self.found.root, files, copies, columns),
+            rows_at(self.found.root, files, at_addresses(copies, owners), columns),
             strict=True,
         )
-        alike = [index for index, (copy, original) in zip(doubtful.tolist(), pairs, strict=True) if copy != original]
-        kept = np.ones(len(copies), bool)
-        kept[alike] = False
+        kept = np.fromiter((copy == original for copy, original in pairs), bool, len(copies))
         return copies.take(kept), owners[kept], conflicting[kept]
 
     def _lost_spans(self) -> list[LostSpan]:
@@ -394,11 +394,11 @@ class _Findings:
         """Told by where each lies, and where the first one does."""
         if not len(copies):
             return
-        some = copies.first(self.found.samples)
-        order = np.argsort(place := addresses(copies.file, copies.row))
-        first = owners[order[np.searchsorted(place[order], addresses(some.file, some.row))]]
-        samples = copy_samples(self.found.root, self.topic.messages, some, at_addresses(some, first))
+        samples = self._copy_samples(copies, owners)
         self.all.append(Finding(kind, FORMS[kind].severity, len(copies), _says(kind, len(copies)), samples=samples))
+
+    def _copy_samples(self, copies: Places, owners: Ints) -> Sequence[Sample]:
+        return copy_samples(self.found.root, self.topic.messages, copies, owners, self.found.samples)
 
     def _sampled(self, kind: FindingKind, places: Places, sample: Callable[[Places], Sequence[Sample]]) -> None:
         """``sample`` tells of the first few."""

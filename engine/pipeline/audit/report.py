@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from engine.core.verdicts import AuditVerdict, worst_of
-from engine.pipeline.audit.findings import Finding
+from engine.pipeline.audit.findings import Finding, Sample
 from engine.pipeline.audit.percentiles import Percentiles
 
 
@@ -83,6 +83,9 @@ class TopicAudit(msgspec.Struct, frozen=True, gc=False):
     #: that the copies lie in; what is copied twice counts once.
     copied: int = 0
     copied_into: Mapping[str, int] = {}
+    #: The earliest of what was stored again, with whatever payload: for where nobody is to learn which of it has
+    #: the same one. Empty in what was kept before there was such.
+    repeated: Sequence[Sample] = ()
 
 
 class Report(msgspec.Struct, frozen=True, gc=False):

@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from engine.core.error_text import shortened
 from engine.pipeline.audit.findings import Lying, Sample
 from engine.pipeline.audit.gathering import Gathered
-from engine.pipeline.audit.places import Places
+from engine.pipeline.audit.places import Places, addresses, at_addresses
 from engine.pipeline.audit.rereading import OF_MALFORMED, OF_MESSAGES, rows_at
 from engine.pipeline.lake.state import Kind, KnownLoss
 from engine.pipeline.source.planning import Loss, Why
@@ -33,16 +36,20 @@ def malformed_samples(root: Path, files: Gathered, places: Places) -> Sequence[S
     ]
 
 
-def copy_samples(root: Path, files: Gathered, copies: Places, firsts: Places) -> Sequence[Sample]:
-    """Of messages that were stored again: where the first one lies, and where this one does.
+def copy_samples(root: Path, files: Gathered, copies: Places, owners: NDArray[np.int64], most: int) -> Sequence[Sample]:
+    """Of the earliest messages that were stored again: where the first one lies, as ``owners`` have its address, and
+    where this one does.
 
     Raises :class:`~engine.pipeline.lake.errors.LakeDamaged`.
     """
-    rows = rows_at(root, files, copies, (*OF_MESSAGES, *_OF_PLACE))
-    first = rows_at(root, files, firsts, _OF_PLACE)
+    some = copies.first(most)
+    order = np.argsort(place := addresses(copies.file, copies.row))
+    firsts = owners[order[np.searchsorted(place[order], addresses(some.file, some.row))]]
+    rows = rows_at(root, files, some, (*OF_MESSAGES, *_OF_PLACE))
+    first = rows_at(root, files, at_addresses(some, firsts), _OF_PLACE)
     return [
-        Sample(str(id_), str(source or ""), str(key or ""), at, places=[_lying(*before), _lying(*place)])
-        for (id_, source, key, *place), before, at in zip(rows, first, copies.at.tolist(), strict=True)
+        Sample(str(id_), str(source or ""), str(key or ""), at, places=[_lying(*before), _lying(*lies)])
+        for (id_, source, key, *lies), before, at in zip(rows, first, some.at.tolist(), strict=True)
     ]
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from engine.core.verdicts import Severity
-from engine.pipeline.audit.findings import FORMS, Finding, FindingKind
+from engine.pipeline.audit.findings import FORMS, Finding, FindingKind, Sample
 from engine.pipeline.audit.report import TopicAudit
 from hbus_console.access.permissions import Actor
 from hbus_console.messages.sizes import tells_sizes
@@ -25,8 +25,6 @@ from hbus_console.topics.payloads import NO_ENVELOPE
 _APART = (FindingKind.DUPLICATE, FindingKind.CONFLICTING)
 #: What else these say of payloads.
 _OF_PAYLOADS = (*_APART, FindingKind.MALFORMED, FindingKind.UNFIT)
-#: So many messages a finding names.
-_SAMPLES = 5
 
 
 def reserved_topics(who: Actor, rows: Sequence[AuditedTopic]) -> frozenset[str]:
@@ -45,7 +43,7 @@ def reserved_report(report: TopicAudit) -> TopicAudit:
     told = [_reserved(each) for each in report.findings if each.kind not in _APART]
     apart = [each for each in report.findings if each.kind in _APART]
     if apart:
-        told.insert(0, _together(apart))
+        told.insert(0, _together(apart, report.repeated))
     return msgspec.structs.replace(report, findings=told)
 
 
@@ -58,11 +56,11 @@ def _reserved(finding: Finding) -> Finding:
     return finding
 
 
-def _together(apart: Sequence[Finding]) -> Finding:
-    samples = sorted((sample for each in apart for sample in each.samples), key=lambda it: (it.at_ms, it.id))
+def _together(apart: Sequence[Finding], samples: Sequence[Sample]) -> Finding:
+    """Not with the samples of each: which of them there are hangs on which payloads are the same."""
     count = sum(each.count for each in apart)
     says = FORMS[FindingKind.REPEATED].says(count)
-    return Finding(FindingKind.REPEATED, Severity.WRONG, count, says, samples=samples[:_SAMPLES])
+    return Finding(FindingKind.REPEATED, Severity.WRONG, count, says, samples=samples)
 
 
 def reserved_summary(summary: TopicSummary) -> TopicSummary:

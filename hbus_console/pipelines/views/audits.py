@@ -48,7 +48,7 @@ MOST_SUBJECTS = 100
 #: Audits that one may be compared with.
 MOST_OTHERS = 30
 #: Of what the samples say where they lie in their topic's log.
-_PLACED = (FindingKind.MALFORMED, FindingKind.DUPLICATE, FindingKind.CONFLICTING)
+_PLACED = (FindingKind.MALFORMED, FindingKind.DUPLICATE, FindingKind.CONFLICTING, FindingKind.REPEATED)
 
 
 @require_GET
