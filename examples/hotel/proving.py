@@ -29,12 +29,14 @@ LOOK_S = 1.0
 
 
 class Proof(msgspec.Struct):
-    """What the audit says. ``published`` and ``archived`` are messages; ``retried`` and ``interrupted`` attempts after
-    which there was another: they failed, or whoever made them was killed."""
+    """What the audit says, of so many topics as could be ``judged``. ``published`` and ``archived`` are messages;
+    ``retried`` and ``interrupted`` attempts after which there was another: they failed, or whoever made them was
+    killed."""
 
     audit: int
     verdict: str
     topics: int
+    judged: int
     published: int
     archived: int
     retried: int
@@ -80,6 +82,7 @@ def _proof(audit: int, report: Report, took_s: float) -> Proof:
         audit=audit,
         verdict=report.verdict.value,
         topics=len(report.topics),
+        judged=sum(topic.is_judged for topic in report.topics),
         published=sum(topic.published.messages for topic in report.topics if topic.published),
         archived=sum(topic.archived.messages for topic in report.topics),
         retried=_count(report, FindingKind.RETRIED),

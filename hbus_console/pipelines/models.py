@@ -7,6 +7,7 @@ from django.db import models
 from engine.bus.subjects import subscription_subject, topic_subject
 from engine.core.resolution import Resolution
 from engine.core.subject import NAMESPACE_LIMIT, TEXT_LIMIT, Subject
+from engine.core.verdicts import AuditVerdict
 from hbus_console.teams.models import Team
 from hbus_console.topics.models import Topic
 
@@ -90,6 +91,11 @@ class AuditedTopic(models.Model):
         constraints = [models.UniqueConstraint(fields=["audit", "topic"], name="pipelines_audited_topic_once")]
         # The pages of a topic and of its messages ask for its newest one.
         indexes = [models.Index(fields=["topic", "audit"], name="pipelines_newest_of_topic")]
+
+    @property
+    def is_judged(self) -> bool:
+        """As :attr:`~engine.pipeline.audit.report.TopicAudit.is_judged` says."""
+        return self.verdict != AuditVerdict.OPEN.value or bool(self.archived or self.published)
 
     @property
     def subject(self) -> Subject:

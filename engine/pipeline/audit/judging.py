@@ -146,6 +146,7 @@ class _Findings:
         for part in found.matched:
             of_topic.update(part.delivered.of_topic)
         order = list(Severity)
+        held = [side.file for files in (self.topic.messages, self.topic.published) for side in files.sides]
         return TopicAudit(
             topic=found.name,
             verdict=self._verdict(judged=int(archived.count.sum() + published.count.sum())),
@@ -165,6 +166,8 @@ class _Findings:
             copied=found.copied.messages,
             copied_into=found.copied.into,
             repeated=self._repeated,
+            held_from_ms=min((file.first_ms for file in held), default=0),
+            held_until_ms=max((file.last_ms for file in held), default=0),
         )
 
     def of_messages(self, *, told: bool) -> None:

@@ -86,6 +86,16 @@ class TopicAudit(msgspec.Struct, frozen=True, gc=False):
     #: The earliest of what was stored again, with whatever payload: for where nobody is to learn which of it has
     #: the same one. Empty in what was kept before there was such.
     repeated: Sequence[Sample] = ()
+    #: When the first and the last was stored, epoch milliseconds, of the files that were looked at: also of what cannot
+    #: be judged yet. 0: there was none, or it is not told.
+    held_from_ms: int = 0
+    held_until_ms: int = 0
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether it says anything. Of what is open and has no message nobody knows yet what happened."""
+        published = self.published.messages if self.published else 0
+        return self.verdict is not AuditVerdict.OPEN or bool(self.archived.messages or published)
 
 
 class Report(msgspec.Struct, frozen=True, gc=False):

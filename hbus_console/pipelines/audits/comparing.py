@@ -14,6 +14,7 @@ from hbus_console.pipelines.audits.reading import SeenAudit, said
 from hbus_console.pipelines.audits.subjects import counted_findings
 from hbus_console.pipelines.audits.verdict_words import VERDICTS
 from hbus_console.registry.judging import AuditCheck
+from hbus_console.ui.formats import num
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +57,14 @@ class TopicDifference:
     topic: str
     before: AuditVerdict | None
     after: AuditVerdict | None
-    archived_before: int
-    archived_after: int
+    #: ``None``: it was not judged, or not audited.
+    archived_before: int | None
+    archived_after: int | None
+
+    @property
+    def archived(self) -> tuple[str, str]:
+        """How many, or why that is not known."""
+        return _archived(self.before, self.archived_before), _archived(self.after, self.archived_after)
 
     @property
     def tones(self) -> tuple[str, str]:
@@ -101,8 +108,8 @@ def compare(before: SeenAudit, after: SeenAudit) -> Comparison:
                 name,
                 AuditVerdict(was.verdict) if was else None,
                 AuditVerdict(now.verdict) if now else None,
-                was.archived if was else 0,
-                now.archived if now else 0,
+                was.archived if was and was.is_judged else None,
+                now.archived if now and now.is_judged else None,
             )
         )
     ordered = sorted(topics, key=lambda each: (each.before is each.after, each.topic))
@@ -143,6 +150,12 @@ def _counted(audit: SeenAudit) -> Counter[tuple[FindingKind, Severity]]:
 
 def _tone(verdict: AuditVerdict | None) -> str:
     return VERDICTS[verdict][1] if verdict else ""
+
+
+def _archived(verdict: AuditVerdict | None, count: int | None) -> str:
+    if count is not None:
+        return num(count)
+    return "not judged" if verdict else "not audited"
 
 
 def _said(verdict: AuditVerdict | None) -> str:

@@ -105,10 +105,12 @@ def as_csv(audit: SeenAudit) -> Iterator[str]:
     """A line for each finding, and one for each topic, job or the like without any."""
     yield csv_line(_COLUMNS)
     for row, topic in audit.reports():
-        published = "" if topic.published is None else topic.published.messages
+        # What is not judged yet is not none.
+        archived = topic.archived.messages if topic.is_judged else ""
+        published = topic.published.messages if topic.published is not None and topic.is_judged else ""
         about = (
             *(row.topic, row.owner, topic.verdict.value, to_rfc3339(topic.from_ms), to_rfc3339(topic.to_ms)),
-            *(published, topic.archived.messages),
+            *(published, archived),
         )
         for finding in topic.findings:
             yield _line(about, _told(finding))

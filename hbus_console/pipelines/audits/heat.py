@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from engine.core.verdicts import AuditVerdict
 from engine.pipeline.audit.report import TopicAudit
 from hbus_console.ui.formats import instant, num
 
@@ -44,19 +45,38 @@ class Heat:
         named = [_named(self.from_ms + mark * self.step_ms, self.cells * self.step_ms) for mark in marks]
         return list(dict.fromkeys(named))
 
+    @property
+    def has_unjudged(self) -> bool:
+        """Whether any of it is not judged yet."""
+        return any(cell.tone == "open" for row in self.rows for cell in row.cells)
 
-def heat_of(topics: Sequence[TopicAudit]) -> Heat | None:
-    """Of these, in their order; ``None`` where no window has a message."""
+
+def heat_of(topics: Sequence[TopicAudit], until_ms: int | None = None) -> Heat | None:
+    """Of these, in their order, up to what was asked for, if anything was; ``None`` where no window has a message, and
+    the archive none that is not judged yet."""
     windows = [(topic, topic.windows) for topic in topics]
     starts = [window.from_ms for _, of_it in windows for window in of_it]
+    ends = [window.from_ms + topic.window_ms for topic, of_it in windows for window in of_it]
+    waiting = {topic.topic: span for topic in topics if (span := _unjudged(topic, until_ms)) is not None}
+    starts += [span[0] for span in waiting.values()]
+    ends += [span[1] for span in waiting.values()]
     if not starts:
         return None
     longest = max(topic.window_ms for topic in topics)
     first = min(starts) // longest * longest
-    last = max(window.from_ms + topic.window_ms for topic, of_it in windows for window in of_it)
-    step = longest * max(1, -(-(last - first) // (longest * MOST_CELLS)))
-    count = max(1, -(-(last - first) // step))
-    return Heat([HeatRow(topic.topic, _cells(topic, first, step, count)) for topic in topics], first, step, count)
+    step = longest * max(1, -(-(max(ends) - first) // (longest * MOST_CELLS)))
+    count = max(1, -(-(max(ends) - first) // step))
+    rows = [HeatRow(topic.topic, _cells(topic, waiting.get(topic.topic), first, step, count)) for topic in topics]
+    return Heat(rows, first, step, count)
+
+
+def _unjudged(topic: TopicAudit, until_ms: int | None) -> tuple[int, int] | None:
+    """From when to before when the archive has messages that the audit could not judge yet."""
+    if topic.verdict is not AuditVerdict.OPEN:
+        return None
+    first = max(topic.from_ms, topic.held_from_ms) if not topic.is_judged else topic.to_ms
+    last = topic.held_until_ms + 1 if until_ms is None else min(topic.held_until_ms + 1, until_ms)
+    return (first, last) if first < last else None
 
 
 def _named(at_ms: int, span_ms: int) -> str:
@@ -75,8 +95,11 @@ class _HeatStretch:
     unjudged: bool = False
 
 
-def _cells(topic: TopicAudit, first: int, step: int, count: int) -> list[Cell]:
+def _cells(topic: TopicAudit, waiting: tuple[int, int] | None, first: int, step: int, count: int) -> list[Cell]:
     found = [_HeatStretch() for _ in range(count)]
+    if waiting is not None:
+        for stretch in found[(waiting[0] - first) // step : (waiting[1] - 1 - first) // step + 1]:
+            stretch.unjudged = True
     for window in topic.windows:
         stretch = found[(window.from_ms - first) // step]
         published = window.published.messages if window.published else window.archived.messages
@@ -94,6 +117,8 @@ def _cell(stretch: _HeatStretch, from_ms: int, busiest: int) -> Cell:
         return Cell("found", f"{when}, {num(stretch.wanting)} missing or without an outcome")
     if stretch.unjudged and stretch.messages:
         return Cell("open", f"{when}, not judged yet")
+    if stretch.unjudged:
+        return Cell("open", f"from {_named(from_ms, 2 * _DAY_MS)}: not judged yet")
     if not stretch.messages:
         return Cell("", f"from {_named(from_ms, 2 * _DAY_MS)}: nothing")
     return Cell(f"h{max(1, -(-SHADES * stretch.messages // busiest))}", f"{when}, complete")

@@ -200,6 +200,17 @@ class SeenAudit(WithVerdict):
         return sum(row.archived for row in self.rows)
 
     @cached_property
+    def judged_topics(self) -> int:
+        """How many of its topics it says anything of; of the others it came too early."""
+        return sum(row.is_judged for row in self.rows)
+
+    @property
+    def judged_of(self) -> str:
+        """``of 3 of 6 topics``; empty: of all."""
+        topics = len(self.rows)
+        return f"of {self.judged_topics:,} of {topics:,} topics" if self.judged_topics < topics else ""
+
+    @cached_property
     def judged(self) -> int:
         """How many messages any of it is about."""
         return max(self.archived, sum(row.published or 0 for row in self.rows))
@@ -259,6 +270,8 @@ class SeenAudit(WithVerdict):
             if not ordered and not self.judged:
                 # What holds of nothing says nothing.
                 says, tone = ["no message of the span could be judged"], "muted"
+            elif self.judged_of:
+                says = [*says, self.judged_of] if says else [f"{check.clean}, {self.judged_of}"]
             topics = len({topic for topic, _ in of_it})
             # Of what is worst alone: what explains a finding may be one of the same check.
             count = sum(count for (_, severity), count in counts.items() if severity is ordered[0][1])

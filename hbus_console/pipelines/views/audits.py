@@ -120,7 +120,7 @@ def audit(request: HttpRequest, audit_id: int) -> HttpResponse:
         "it": it,
         "tiers": [*tiers[: MOST_TIERS + 1], *tiers[-1:]] if len(tiers) > MOST_TIERS + 2 else tiers,
         "more_tiers": max(0, len(tiers) - MOST_TIERS - 2),
-        "heat": heat_of(drawn),
+        "heat": heat_of(drawn, it.audit.to_ms),
         "more_rows": len(it.rows) - len(drawn),
         "curve": curve_of(it.settled_after),
         "listed": [each for each in it.subjects if each.findings][:MOST_SUBJECTS],

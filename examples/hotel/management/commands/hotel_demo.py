@@ -131,8 +131,11 @@ class Command(BaseCommand):
     def _tell_proof(self, proof: proving.Proof) -> None:
         say = self.stdout.write
         say("")
+        topics = f"{proof.topics} topics"
+        if proof.judged < proof.topics:
+            topics = f"{proof.judged} of {topics}, the others not judged yet,"
         say(
-            f"Archived and audited in {proof.took_s:.1f} s: {proof.published:,} messages of {proof.topics} topics were"
+            f"Archived and audited in {proof.took_s:.1f} s: {proof.published:,} messages of {topics} were"
             f" published, {proof.archived:,} are in the archive."
         )
         for line in proof.says:

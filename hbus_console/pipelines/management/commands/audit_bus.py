@@ -118,10 +118,9 @@ def _lines(report: Report, judged: Sequence[JudgedByCheck]) -> Iterator[str]:
 def _of_topic(topic: TopicAudit) -> Iterator[str]:
     published = "not told how many" if topic.published is None else f"{topic.published.messages:,}"
     share = "" if topic.complete is None else f" ({topic.complete:.4%})"
-    yield (
-        f"{topic.topic}: {topic.verdict}. From {to_rfc3339(topic.from_ms)} to {to_rfc3339(topic.to_ms)}"
-        f" {published} published, {topic.archived.messages:,} archived{share}."
-    )
+    came = f"{published} published, {topic.archived.messages:,} archived{share}"
+    span = f"From {to_rfc3339(topic.from_ms)} to {to_rfc3339(topic.to_ms)}"
+    yield f"{topic.topic}: {topic.verdict}. {span} {came if topic.is_judged else 'not judged yet'}."
     if topic.verdict is AuditVerdict.OPEN:
         yield (
             f"  What came later is judged once the archive has it and it has all its outcomes, or is"
