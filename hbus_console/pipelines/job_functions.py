@@ -18,21 +18,16 @@ def archive(context: RunContext) -> str:
 
 @job_function(AUDIT_JOB)
 def audit(
-    context: RunContext,
-    topics: list[str] | None = None,
-    since: str = "",
-    until: str = "",
-    *,
-    days: int = 0,
-    asked_by: str = "",
-    beside: bool | None = None,
+    context: RunContext, since: str = "", until: str = "", *, days: int = 0, beside: bool = True, asked: int = 0
 ) -> str:
-    """Audit what the archive has: of these topics, or of all; from and to an RFC 3339 instant, or so many days back.
-    With all topics, or where ``beside`` says so, the slots of jobs and the windows of quotas are judged, too."""
+    """Audit what the archive has of all topics; from and to an RFC 3339 instant, or so many days back; and, where
+    ``beside`` says so, the slots of jobs and the windows of quotas. Or what somebody ``asked`` for, by its number."""
     # It brings numpy and pyarrow, likewise.
-    from hbus_console.pipelines.audits.working import audit_and_keep
+    from hbus_console.pipelines.audits.working import AuditOfRun, audit_and_keep, audit_asked
 
-    return audit_and_keep(context, topics or [], since, until, days=days, asked_by=asked_by, beside=beside)
+    if asked:
+        return audit_asked(context, asked)
+    return audit_and_keep(context, AuditOfRun((), since, until, days, beside))
 
 
 @job_function(ROLLUP_JOB)

@@ -67,6 +67,21 @@ class BusAudit(models.Model):
         return self.took_ms * 1000
 
 
+class AskedBusAudit(models.Model):
+    """What somebody wants audited. The run that makes it has its number alone, for others read what a run was given."""
+
+    at = models.DateTimeField(auto_now_add=True, db_index=True)
+    asked_by = models.CharField(max_length=150)
+    topics = models.JSONField(default=list)
+    #: As RFC 3339 says it; either may be empty.
+    since = models.TextField(blank=True)
+    until = models.TextField(blank=True)
+    #: Whether also what is judged beside topics.
+    beside = models.BooleanField(default=False)
+    #: The run of the job that makes it; no other does.
+    run = models.BigIntegerField(null=True, db_index=True)
+
+
 class AuditedTopic(models.Model):
     """What one audit says of one topic."""
 

@@ -14,17 +14,20 @@ from engine.core.errors import BadInput, NotThere
 from engine.core.subject import Subject
 from hbus_console import checks
 from hbus_console.access.permissions import SOMEWHERE, SYSTEM, Actor, allows, require
-from hbus_console.audit.services import record
+from hbus_console.audit.services import ToldChange, record_all
 from hbus_console.jobs.models import JobRun
-from hbus_console.jobs.services.triggering import Trigger, trigger
+from hbus_console.jobs.services.jobs import job
+from hbus_console.jobs.services.triggering import Trigger, runs_of_key, trigger
 from hbus_console.pipelines.feature import AUDIT_JOB, AUDIT_RUN
-from hbus_console.pipelines.models import ArchivedTopic
+from hbus_console.pipelines.models import ArchivedTopic, AskedBusAudit
 from hbus_console.pipelines.standing_jobs import have_jobs
 from hbus_console.pipelines.the_lake import lake
 from hbus_console.teams.models import Team
 
 #: Topics that one may name.
 MOST_NAMED = 1_000
+#: Topics of one audit of each of which the audit log has an entry.
+MOST_AUDITED = 20
 #: The longest key, in characters.
 MOST_KEY = 128
 
@@ -52,21 +55,36 @@ def ask_audit(actor: Actor, wanted: WantedAudit) -> JobRun:
     if since is not None and until is not None and since >= until:
         raise BadInput("The span ends before it begins.", remedy="Say a later end, or none.", field="until")
     _have_job()
-    parameters: Mapping[str, Any] = {
-        "topics": topics,
-        "since": wanted.since,
-        "until": wanted.until,
-        "asked_by": actor.name,
-        # Who names no topic has all that they may have audited by name here.
-        "beside": not wanted.topics,
-    }
-    # It audits for everybody, and everybody reads of their topics alone: who may ask was asked above.
-    made = trigger(SYSTEM, AUDIT_JOB, Trigger(parameters, f"{actor.name}: {reason}", _own(actor, wanted.key)))
+    # Who names no topic has all that they may have audited by name here.
+    said = {"topics": topics, "since": wanted.since, "until": wanted.until, "beside": not wanted.topics}
+    key = _own(actor, wanted.key)
+    asked = _asked(key, said) or AskedBusAudit.objects.create(asked_by=actor.name, **said)
+    # It audits for everybody, and everybody reads of their topics alone: who may ask was asked above. What is asked for
+    # is not among the parameters, nor why: whoever sees the job reads these.
+    made = trigger(SYSTEM, AUDIT_JOB, Trigger({"asked": asked.pk}, f"{actor.name} asks for an audit", key))
     if made.new:
-        subject = topic_subject(topics[0]) if len(topics) == 1 else Subject("job", AUDIT_JOB)
-        after = {"topics": topics, "since": wanted.since, "until": wanted.until, "run": made.run.pk}
-        record(actor, "bus-audit.run", subject, reason=reason, after=after)
+        AskedBusAudit.objects.filter(pk=asked.pk).update(run=made.run.pk)
+        span = {"since": wanted.since, "until": wanted.until, "run": made.run.pk}
+        record_all(actor, "bus-audit.run", audits_told(topics, span), reason=reason)
     return made.run
+
+
+def audits_told(topics: Sequence[str], after: Mapping[str, Any]) -> list[ToldChange]:
+    """As the audit log has it: of each of these topics, and nothing of the others; of many, of the job, which others
+    see, and so without their names."""
+    if not 0 < len(topics) <= MOST_AUDITED:
+        return [ToldChange.of(Subject("job", AUDIT_JOB), None, after)]
+    return [ToldChange.of(topic_subject(name), None, {"topics": [name], **after}) for name in topics]
+
+
+def _asked(key: str, said: Mapping[str, Any]) -> AskedBusAudit | None:
+    """The same, where it was asked for under the key."""
+    if not key:
+        return None
+    # Of two at once the second sees what the first one made.
+    job(AUDIT_JOB, lock=True)
+    runs = [run.pk for run in runs_of_key(AUDIT_JOB, key)]
+    return AskedBusAudit.objects.filter(run__in=runs, **said).first()
 
 
 def _own(actor: Actor, key: str) -> str:

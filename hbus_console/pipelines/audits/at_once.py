@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from django.db import transaction
 
 from engine.core.clock import Clock, SystemClock
-from engine.core.subject import Subject
 from engine.pipeline.audit.report import Report
 from engine.pipeline.audit.tasks import ExecuteSides
 from hbus_console import checks
 from hbus_console.access.permissions import Actor, require
-from hbus_console.audit.services import record
+from hbus_console.audit.services import record_all
 from hbus_console.pipelines.auditing import run_audit
-from hbus_console.pipelines.audits.judged import JudgedByCheck, judge_all, whole_verdict
+from hbus_console.pipelines.audits.asking import audits_told
+from hbus_console.pipelines.audits.judged import JudgedByCheck, judge_all
 from hbus_console.pipelines.audits.keeping import AskedAudit, keep_report
 from hbus_console.pipelines.audits.table import findings_parquet
-from hbus_console.pipelines.feature import AUDIT_JOB, AUDIT_RUN
+from hbus_console.pipelines.feature import AUDIT_RUN
 from hbus_console.pipelines.models import BusAudit
 from hbus_console.registry.judging import JudgedSpan
 
@@ -57,7 +57,5 @@ def audit_at_once(
     findings = findings_parquet(report, judged)
     with transaction.atomic():
         row = keep_report(report, AskedAudit(took_ms, actor.name, None, from_ms, to_ms), findings, judged)
-        verdict = whole_verdict(report.verdict, judged).value
-        after = {"audit": row.pk, "topics": list(topics), "verdict": verdict}
-        record(actor, "bus-audit.run", Subject("job", AUDIT_JOB), reason=reason, after=after)
+        record_all(actor, "bus-audit.run", audits_told(topics, {"audit": row.pk}), reason=reason)
     return KeptAudit(report, judged, row)

@@ -34,9 +34,3 @@ def judge_all(span: JudgedSpan) -> list[JudgedByCheck]:
 def whole_verdict(topics: AuditVerdict, judged: Iterable[JudgedByCheck]) -> AuditVerdict:
     """That of topics, and of what is judged beside them."""
     return worst_of([topics, *(each.verdict for by in judged for each in by.judgements)])
-
-
-def told_beside(judged: Iterable[JudgedByCheck]) -> str:
-    """What of it is wrong, as the end of a sentence; empty: nothing is."""
-    wrong = {by.check: sum(each.verdict is AuditVerdict.WRONG for each in by.judgements) for by in judged}
-    return "".join(f" {check.title}: wrong of {check.counted(count)}." for check, count in wrong.items() if count)

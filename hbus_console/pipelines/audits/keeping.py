@@ -17,7 +17,7 @@ from engine.pipeline.audit.percentiles import merged
 from engine.pipeline.audit.report import Report, TopicAudit
 from hbus_console.pipelines.audits.judged import JudgedByCheck
 from hbus_console.pipelines.audits.summary import summary_of
-from hbus_console.pipelines.models import AuditedSubject, AuditedTopic, BusAudit
+from hbus_console.pipelines.models import AskedBusAudit, AuditedSubject, AuditedTopic, BusAudit
 from hbus_console.registry.judging import JudgedFinding, JudgedSubject
 from hbus_console.topics.models import Topic
 
@@ -72,7 +72,10 @@ def keep_report(report: Report, asked: AskedAudit, findings: bytes, judged: Iter
     AuditedSubject.objects.bulk_create(
         (_row(made, by.check.name, each) for by in judged for each in by.judgements), batch_size=200
     )
-    BusAudit.objects.filter(at__lt=made.at - timedelta(days=settings.HBUS_AUDIT_DAYS)).delete()
+    old = made.at - timedelta(days=settings.HBUS_AUDIT_DAYS)
+    BusAudit.objects.filter(at__lt=old).delete()
+    # One whose run waits that long is asked for again.
+    AskedBusAudit.objects.filter(at__lt=old).delete()
     return made
 
 

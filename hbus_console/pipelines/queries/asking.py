@@ -107,9 +107,10 @@ def forget_old_queries() -> None:
 
 def told_of(query: LakeQuery, after: Mapping[str, Any]) -> list[ToldChange]:
     """As the audit log has it: of each of its topics, so that who governs one finds it there, and nothing of the
-    others; of many topics, of the job."""
+    others; of many topics, of the job, which others see: without their names, and how many rows they have."""
     if len(query.topics) > MOST_AUDITED:
-        return [ToldChange.of(Subject("job", QUERY_JOB), None, {**after, "topics": query.topics})]
+        told = {name: value for name, value in after.items() if name != "rows"}
+        return [ToldChange.of(Subject("job", QUERY_JOB), None, told)]
     return [ToldChange.of(topic_subject(name), None, after) for name in query.topics]
 
 

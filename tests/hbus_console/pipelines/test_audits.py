@@ -22,6 +22,8 @@ from pytest_django import Settings
 
 from engine.core.errors import BadInput, NotThere
 from engine.core.verdicts import AuditVerdict
+from engine.cron.work.call import Hopeless, RunCall, RunContext
+from engine.cron.work.log_spool import LogSpool
 from engine.pipeline.archive.tasks import in_this_process
 from engine.pipeline.audit.report import Report
 from hbus_console.access.permissions import Actor, Forbidden
@@ -36,9 +38,10 @@ from hbus_console.pipelines.archiving import run_archive, wanted_topics
 from hbus_console.pipelines.audits import reading, signing
 from hbus_console.pipelines.audits.asking import WantedAudit, ask_audit
 from hbus_console.pipelines.audits.keeping import AskedAudit, keep_report
+from hbus_console.pipelines.audits.working import audit_asked
 from hbus_console.pipelines.feature import AUDIT_JOB, ROLLUP_JOB
 from hbus_console.pipelines.live import cells
-from hbus_console.pipelines.models import BusAudit
+from hbus_console.pipelines.models import AskedBusAudit, BusAudit
 from tests.hbus_console.pipelines.conftest import OTHER, TOPIC, WHY, MakeUser, store_twice, work
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"], transaction=True)
@@ -92,7 +95,7 @@ def test_a_key_is_its_askers_own(archived: Actor, make_user: MakeUser) -> None:
 
 def test_a_run_says_what_came_of_it_and_keeps_it(archived: Actor, tmp_path: Path) -> None:
     run = ask_audit(archived, WantedAudit(reason=WHY))
-    assert work(run, tmp_path).endswith(": wrong: 49 messages of 2 topics.")
+    work(run, tmp_path)
     made = BusAudit.objects.get()
     assert (made.asked_by, made.run, made.files, made.computed) == ("gov", run.pk, 2, 2)
     seen = reading.seen_audit(archived, made.pk)
@@ -106,26 +109,41 @@ def test_a_run_says_what_came_of_it_and_keeps_it(archived: Actor, tmp_path: Path
     assert "producers" not in answers, "nobody said who may publish"
 
 
-@pytest.mark.parametrize("how", ["by hand", "by its schedule", "after another"])
-def test_who_asked_for_an_audit_is_told_by_nobody_but_hbus(
-    archived: Actor, make_user: MakeUser, tmp_path: Path, how: str
+def test_who_may_run_the_job_has_no_topic_of_others_audited_by_it(
+    archived: Actor, make_user: MakeUser, tmp_path: Path
 ) -> None:
-    """A report is signed: whoever may trigger the job, or change its parameters, puts no name on one."""
-    said = {"topics": [OTHER], "asked_by": "gov"}
-    if how == "by hand":
-        olga = actor_of(make_user("operator", "hbus.*", "olga"))
-        run, who = trigger(olga, AUDIT_JOB, Trigger(said, WHY)).run, "olga"
-    else:
-        kind = JobRun.Kind.SCHEDULE if how == "by its schedule" else JobRun.Kind.AFTER
-        now_us = time.time_ns() // 1_000
-        run = JobRun.objects.create(
-            job=AUDIT_JOB, version=1, slot=1, kind=kind, state="claimed", decided_us=now_us, changed_us=now_us,
-            parameters=said,
-        )  # fmt: skip
-        who = ""
-    work(run, tmp_path)
+    """Found by a stranger: the right in ``hbus`` alone audited any topic, and its run told the verdict. A report is
+    signed, too: whoever may trigger the job puts no other name on one."""
+    olga = actor_of(make_user("operator", "hbus.*", "olga"))
+    for said in ({"topics": [OTHER]}, {"asked_by": "gov"}):
+        with pytest.raises(BadInput) as refused:
+            trigger(olga, AUDIT_JOB, Trigger(said, WHY))
+        assert refused.value.field == "parameters"
+    asked = ask_audit(archived, WantedAudit([OTHER], reason=WHY)).parameters
+    mine = trigger(olga, AUDIT_JOB, Trigger(asked, WHY)).run
+    call = RunCall(mine.pk, AUDIT_JOB, 1, mine.slot, 1, "w", parameters=mine.parameters or {})
+    with pytest.raises(Hopeless):
+        audit_asked(RunContext(call, LogSpool(tmp_path, mine.pk, 1)), (asked or {})["asked"])
+    assert not BusAudit.objects.exists()
+    work(trigger(olga, AUDIT_JOB, Trigger({"days": 8}, WHY)).run, tmp_path)
+    assert BusAudit.objects.get().asked_by == "olga"
+
+
+def test_neither_its_run_nor_the_log_of_the_job_tells_of_a_topic(
+    archived: Actor, make_user: MakeUser, tmp_path: Path
+) -> None:
+    run = ask_audit(archived, WantedAudit([TOPIC, OTHER], reason="as booking.created is wrong"))
+    summary = work(run, tmp_path)
     made = BusAudit.objects.get()
-    assert (made.asked_by, [row.topic for row in made.topics.all()]) == (who, [OTHER])
+    assert summary == f"Audit {made.pk} is made: its page tells everybody what it found of what they may see."
+    assert run.parameters == {"asked": AskedBusAudit.objects.get().pk}
+    entries = AuditEntry.objects.filter(action__in=("bus-audit.run", "job.trigger"))
+    told = [str(each.after) + each.reason for each in entries if each.namespace.startswith("hbus")]
+    assert told
+    for said in (summary, run.asked_why, *told):
+        assert not [word for word in (TOPIC, OTHER, "wrong") if word in said]
+    own = entries.filter(action="bus-audit.run")
+    assert {each.namespace: each.after["topics"] for each in own} == {TOPIC: [TOPIC], OTHER: [OTHER]}
 
 
 def test_of_a_span_it_is_the_span(archived: Actor, tmp_path: Path) -> None:
@@ -170,7 +188,8 @@ def test_who_operates_one_topic_has_that_one_audited(archived: Actor, make_user:
     who = actor_of(inside(make_user, "operator"))
     with pytest.raises(Forbidden):
         ask_audit(who, WantedAudit([TOPIC], reason=WHY))
-    assert ask_audit(who, WantedAudit(reason=WHY)).parameters["topics"] == [OTHER]
+    ask_audit(who, WantedAudit(reason=WHY))
+    assert AskedBusAudit.objects.get().topics == [OTHER]
     with pytest.raises(Forbidden):
         ask_audit(actor_of(make_user("viewer", "*", "looks")), WantedAudit([OTHER], reason=WHY))
 
@@ -309,7 +328,7 @@ def test_no_cell_of_an_export_is_a_formula(page: Client, archived: Actor, tmp_pa
 def test_over_http_it_is_asked_for_listed_and_read(page: Client, audited: BusAudit) -> None:
     asked = page.post("/api/v1/audits", json.dumps({"topics": [TOPIC], "reason": WHY}), content_type="application/json")
     assert asked.status_code == 202
-    assert JobRun.objects.get(pk=asked.json()["run"]).parameters["topics"] == [TOPIC]
+    assert AskedBusAudit.objects.get(run=asked.json()["run"]).topics == [TOPIC]
     (line,) = page.get("/api/v1/audits").json()["results"]
     assert (line["id"], line["verdict"], line["topics"], line["wrong"]) == (audited.pk, "wrong", 2, 1)
     whole = page.get(f"/api/v1/audits/{audited.pk}").json()

@@ -19,6 +19,7 @@ from engine.bus.message import encode
 from engine.bus.transport import Outgoing
 from engine.core.errors import BadInput, Conflict, NotThere
 from engine.cron.work.call import Hopeless, Stopped
+from engine.cron.work.functions import find_function
 from engine.pipeline.archive.tasks import in_this_process
 from hbus_console.access.permissions import Actor, Forbidden
 from hbus_console.accounts.actors import actor_of
@@ -227,6 +228,12 @@ def test_it_is_audited_without_what_it_asks(archived: Actor, tmp_path: Path) -> 
         assert "g7" not in f"{entry.before}{entry.after}{entry.reason}"
     run = JobRun.objects.get(pk=query.run)
     assert "g7" not in f"{run.parameters}{run.asked_why}"
+
+
+def test_a_run_tells_nobody_how_many_rows_there_are(archived: Actor, tmp_path: Path) -> None:
+    query = ask_query(archived, WantedQuery("SELECT 1", [TOPIC]))
+    outcome = find_function(QUERY_JOB).run(context_of(query, tmp_path))
+    assert outcome.summary == f"Query {query.pk} is answered; its asker reads it."
 
 
 def test_a_run_answers_no_query_but_its_own(archived: Actor, tmp_path: Path) -> None:
