@@ -4,7 +4,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('pipelines', '0007_audited_subjects'),
+        ('pipelines', '0008_archived_upto'),
     ]
 
     operations = [
