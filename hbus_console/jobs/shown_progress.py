@@ -76,9 +76,7 @@ def shown_progress(run: JobRun, kept: KeptProgress | None, timeout_s: int, now_u
     )
 
 
-def _notes(
-    run: JobRun, kept: KeptProgress, timeout_s: int, now_us: int, *, moves: bool, cut_off: bool
-) -> list[str]:
+def _notes(run: JobRun, kept: KeptProgress, timeout_s: int, now_us: int, *, moves: bool, cut_off: bool) -> list[str]:
     tasks, said = kept.said.tasks, kept.said
     notes = [] if kept.attempt == run.attempt else [f"of attempt {kept.attempt}"]
     if tasks.total and not cut_off:
