@@ -11,6 +11,7 @@ from typing import Any
 import duckdb
 
 from engine.core.error_text import shortened, words_of
+from engine.pipeline.query.refusing import refused_in
 from engine.pipeline.query.spec import MOST_BYTES, MOST_CELL, MOST_COLUMNS, QueryAnswer, QueryColumn, QuerySpec
 
 #: Rows fetched at once.
@@ -20,10 +21,8 @@ _EXACT = 2**53
 #: What DuckDB says of files: where they lie is nobody's business.
 _PATH = re.compile(r"""(["']?)/[^\s"']+\.parquet\1""")
 _LONGEST_ERROR = 1_000
-#: Of the name of a type, which may be as long as a statement makes it.
-_LONGEST_TYPE = 200
-#: What waits without doing anything, or tells how DuckDB is set: nobody's query needs it.
-_REFUSED = re.compile(r"\b(sleep_ms|duckdb_settings|current_setting|pg_settings|duckdb_secrets)\b", re.IGNORECASE)
+#: Of the name of a type, which may be as long as a statement makes it, and of what is refused.
+_LONGEST_TYPE, _LONGEST_NAME = 200, 100
 
 
 class NotRun(Exception):
@@ -38,8 +37,22 @@ def check(sql: str) -> None:
         raise NotRun(said(error)) from error
     if len(found) != 1 or found[0].type is not duckdb.StatementType.SELECT:
         raise NotRun("Only one statement is run, and only one that reads: SELECT, WITH, VALUES, DESCRIBE or SHOW.")
-    if refused := _REFUSED.search(sql):
-        raise NotRun(f"{refused[0]} is not to be had here. Leave it out, also in texts and names.")
+    if refused := refused_in(_tree(sql)):
+        raise NotRun(f"{shortened(refused, _LONGEST_NAME)} is not to be had here. Leave it out.")
+
+
+def _tree(statement: str) -> str:
+    """How DuckDB reads it, as JSON. Raises :class:`NotRun` where it would not say."""
+    try:
+        with duckdb.connect(":memory:") as reading:
+            told = reading.execute("SELECT json_serialize_sql(?)", [statement]).fetchone()
+    except duckdb.Error as error:
+        raise NotRun(said(error)) from error
+    tree = str(told[0]) if told else ""
+    if not tree.startswith('{"error":false'):
+        # What nobody has looked at is not run.
+        raise NotRun("DuckDB does not say what it would call. Write it in another way.")
+    return tree
 
 
 def answer(opened: duckdb.DuckDBPyConnection, spec: QuerySpec) -> QueryAnswer:

@@ -297,19 +297,6 @@ def test_it_is_closed_and_cannot_be_opened() -> None:
     assert list(told or ()) == list(settings.values())
 
 
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "SELECT sleep_ms(60000)",
-        'SELECT "SLEEP_MS"(1)',
-        "FROM duckdb_settings()",
-        "SELECT current_setting('allowed_paths')",
-    ],
-)
-def test_nothing_waits_for_nothing_or_tells_how_it_is_set(sql: str) -> None:
-    assert ask(sql).error.endswith("is not to be had here. Leave it out, also in texts and names.")
-
-
 def test_no_view_tells_where_files_lie(messages: Path) -> None:
     for sql in ("FROM duckdb_views()", "FROM information_schema.views", "DESCRIBE messages", "SHOW ALL TABLES"):
         told = str(ask(sql, QueryFile(str(messages), Kind.MESSAGES)))
