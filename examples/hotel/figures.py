@@ -78,7 +78,7 @@ def draw(actor: Actor, feed: Feed, archived: Sequence[str]) -> list[Figure]:
             continue
         sql = sql_of(name, feed.source)
         try:
-            save_query(actor, name, WantedSaved(sql, _WHAT[name], _OWNER, "The hotel example"))
+            save_query(actor, name, WantedSaved(sql, _WHAT[name], _OWNER, "The hotel example", replace=True))
         except HbusError as error:
             found.append(Figure(name, (), expected[name], f"{error.what} {error.remedy}"))
             continue

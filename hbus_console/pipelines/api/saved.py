@@ -23,11 +23,12 @@ from hbus_console.ui.formats import epoch_ms
 
 
 class SavedQueryBody(Body):
-    """What is kept; ``owner`` is the team that answers for it, if any does."""
+    """What is kept; ``owner`` is the team that answers for it, if any does. What is left out of description and owner
+    stays as one of that name has it."""
 
     sql: str
-    description: str = ""
-    owner: str = ""
+    description: str | None = None
+    owner: str | None = None
     reason: str = ""
 
 
@@ -84,8 +85,9 @@ class OneSavedQuery(ApiView):
     )
     def put(self, request: Request, name: str) -> Response:
         body = read(request, SavedQueryBody)
-        made = save_query(self.actor, name, WantedSaved(body.sql, body.description, body.owner, body.reason))
-        return Response(shape(made))
+        # A PUT says which it is to replace: that of its address.
+        wanted = WantedSaved(body.sql, body.description, body.owner, body.reason, replace=True)
+        return Response(shape(save_query(self.actor, name, wanted)))
 
     @extend_schema(
         operation_id="saved_queries_delete",

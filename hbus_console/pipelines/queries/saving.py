@@ -8,7 +8,7 @@ from threading import Lock
 from django.db import transaction
 from django.db.models import QuerySet
 
-from engine.core.errors import BadInput, Conflict, NotThere, Unavailable
+from engine.core.errors import BadInput, Conflict, NotThere, Outdated, Unavailable
 from engine.pipeline.query.running import run_query
 from engine.pipeline.query.spec import MOST_SQL, QuerySpec
 from hbus_console import checks
@@ -27,12 +27,16 @@ _parsing = Lock()
 
 @dataclass(frozen=True, slots=True)
 class WantedSaved:
-    """``owner``: the team that answers for it; empty: whoever saves it."""
+    """``owner``: the team that answers for it; empty: whoever saves it. ``None``: as one of that name has it.
+
+    ``replace``: in place of one of that name; ``was``: only while that is what it was, as :func:`mark_of` told."""
 
     sql: str
-    description: str = ""
-    owner: str = ""
+    description: str | None = None
+    owner: str | None = None
     reason: str = ""
+    replace: bool = False
+    was: str = ""
 
 
 def saved_queries(actor: Actor) -> QuerySet[SavedQuery]:
@@ -49,26 +53,59 @@ def saved_query(actor: Actor, name: str) -> SavedQuery:
     return found
 
 
+def mark_of(query: SavedQuery) -> str:
+    """Another one after each time it is saved."""
+    return query.saved_at.isoformat()
+
+
 def save_query(actor: Actor, name: str, wanted: WantedSaved) -> SavedQuery:
-    """Keep it, in place of one of that name. Raises ``Forbidden``, :class:`BadInput` naming the field, also for what
-    would never be run, ``Conflict`` while another is saved, and ``Unavailable`` where nobody could look at it."""
+    """Keep it. Raises ``Forbidden``, :class:`BadInput` naming the field, also for what would never be run and for a
+    name that is taken, ``Outdated`` where what it is to replace was saved meanwhile, ``Conflict`` while another is
+    saved, and ``Unavailable`` where nobody could look at it."""
     name = checks.name(name, "name")
     require(actor, QUERY_SAVE, name)
-    sql = checks.text(wanted.sql, "sql", most=MOST_SQL, required=True, lines=True)
-    description = checks.text(wanted.description, "description", most=500)
+    values: dict[str, object] = {"saved_by": actor.name}
+    values["sql"] = sql = checks.text(wanted.sql, "sql", most=MOST_SQL, required=True, lines=True)
+    if wanted.description is not None:
+        values["description"] = checks.text(wanted.description, "description", most=500)
+    if wanted.owner is not None:
+        values["team"] = _team(wanted.owner)
     reason = checks.reason(wanted.reason, required=False)
-    team = Team.objects.filter(name=wanted.owner).first() if wanted.owner else None
-    if wanted.owner and team is None:
-        raise BadInput(f"There is no team {wanted.owner}.", remedy="Name one, or none.", field="owner")
     if refused := _why_not(sql):
         raise BadInput(refused, remedy="Run it before it is saved.", field="sql")
-    values = {"sql": sql, "description": description, "team": team, "saved_by": actor.name}
     with transaction.atomic():
-        before = SavedQuery.objects.select_for_update().filter(name=name).first()
-        made, _ = SavedQuery.objects.update_or_create(name=name, defaults=values)
-        was = _told(before) if before is not None else None
+        made, new = SavedQuery.objects.select_for_update().get_or_create(name=name, defaults=values)
+        was = None if new else _told(made)
+        if not new:
+            _refuse_unmeant(made, wanted)
+            for field, value in values.items():
+                setattr(made, field, value)
+            made.save()
         record(actor, "query.save", made.subject, reason=reason, before=was, after=_told(made))
     return made
+
+
+def _refuse_unmeant(there: SavedQuery, wanted: WantedSaved) -> None:
+    if not wanted.replace:
+        whose = there.team.name if there.team else there.saved_by
+        raise BadInput(
+            f"{there.name} is the name of a query of {whose}.",
+            remedy="Give another name, or open that one and save it over.",
+            field="name",
+        )
+    if wanted.was and wanted.was != mark_of(there):
+        raise Outdated(
+            f"{there.name} was saved by {there.saved_by} meanwhile.",
+            remedy="Open it again, and save it over then.",
+            field="name",
+        )
+
+
+def _team(name: str) -> Team | None:
+    team = Team.objects.filter(name=name).first() if name else None
+    if name and team is None:
+        raise BadInput(f"There is no team {name}.", remedy="Name one, or none.", field="owner")
+    return team
 
 
 def _why_not(sql: str) -> str:

@@ -13,16 +13,23 @@ from engine.core.errors import BadInput, Conflict, HbusError, NotThere
 from engine.core.numbers import whole
 from engine.pipeline.lake.errors import LakeDamaged
 from engine.pipeline.query.spec import USUAL_ROWS, USUAL_SECONDS
-from hbus_console.access.permissions import SOMEWHERE, Actor, allows
+from hbus_console.access.permissions import SOMEWHERE, allows
 from hbus_console.access.web import actor, console_view
 from hbus_console.messages.feature import PAYLOAD_REVEAL
 from hbus_console.pipelines.audits.exporting import csv_line
 from hbus_console.pipelines.feature import QUERY_RUN, QUERY_SAVE
-from hbus_console.pipelines.models import LakeQuery
+from hbus_console.pipelines.models import LakeQuery, SavedQuery
 from hbus_console.pipelines.queries.asking import WantedQuery, ask_query, cancel_query
 from hbus_console.pipelines.queries.chart import chart_of, is_number
 from hbus_console.pipelines.queries.reading import answer_of, error_of, names_of, own, own_query, told_state
-from hbus_console.pipelines.queries.saving import WantedSaved, delete_saved, save_query, saved_queries, saved_query
+from hbus_console.pipelines.queries.saving import (
+    WantedSaved,
+    delete_saved,
+    mark_of,
+    save_query,
+    saved_queries,
+    saved_query,
+)
 from hbus_console.pipelines.queries.views_of import COLUMNS
 from hbus_console.pipelines.the_lake import lake
 from hbus_console.ui import forms
@@ -41,7 +48,8 @@ def query(request: HttpRequest) -> HttpResponse:
     number = whole(request.GET.get("id", ""))
     who = actor(request)
     asked = own_query(who, number) if number is not None else None
-    return _page(request, asked, _given(who, asked, request.GET.get("saved", "")))
+    opened = saved_query(who, name) if asked is None and (name := request.GET.get("saved", "")) else None
+    return _page(request, asked, _given(asked, opened), opened=opened)
 
 
 @require_POST
@@ -93,7 +101,13 @@ def save(request: HttpRequest) -> HttpResponse:
     form = request.POST
     name = form.get("name", "").strip()
     wanted = WantedSaved(
-        form.get("sql", ""), form.get("description", ""), form.get("owner", "").strip(), form.get("reason", "")
+        form.get("sql", ""),
+        form.get("description", ""),
+        form.get("owner", "").strip(),
+        form.get("reason", ""),
+        # Under another name it is another query.
+        replace=bool(name) and name == form.get("replaces", ""),
+        was=form.get("was", ""),
     )
     return act(request, f"Saved as {name}.", lambda: save_query(actor(request), name, wanted), "pipelines:query")
 
@@ -105,16 +119,21 @@ def forget(request: HttpRequest) -> HttpResponse:
     return act(request, f"{name} is deleted.", lambda: delete_saved(actor(request), name, reason), "pipelines:query")
 
 
-def _given(who: Actor, asked: LakeQuery | None, saved: str) -> Mapping[str, str]:
+def _given(asked: LakeQuery | None, opened: SavedQuery | None) -> Mapping[str, str]:
     """What the editor is filled with."""
     if asked is not None:
         named = " ".join(asked.topics) if len(asked.topics) <= MOST_HISTORY else ""
         return {"sql": asked.sql, "topics": named, "from_day": asked.from_day, "to_day": asked.to_day}
-    return {"sql": saved_query(who, saved).sql if saved else _EXAMPLE}
+    return {"sql": opened.sql if opened else _EXAMPLE}
 
 
 def _page(
-    request: HttpRequest, asked: LakeQuery | None, given: Mapping[str, str], refused: HbusError | None = None
+    request: HttpRequest,
+    asked: LakeQuery | None,
+    given: Mapping[str, str],
+    refused: HbusError | None = None,
+    *,
+    opened: SavedQuery | None = None,
 ) -> HttpResponse:
     who = actor(request)
     try:
@@ -137,6 +156,9 @@ def _page(
         "chart": chart_of(answer) if answer else None,
         "withheld": state == "done" and answer is None,
         "given": given,
+        # To be saved over, where whoever looks may: as it was when it was opened.
+        "over": opened if opened and allows(who, QUERY_SAVE, opened.name) else None,
+        "over_sent": {"replaces": opened.name, "was": mark_of(opened)} if opened else {},
         "refused": refused,
         "damage": damage,
         "there": there,

@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from engine.core.errors import BadInput
 from engine.pipeline.lake.state import Kind
 from engine.pipeline.query.sealed import columns_of
 from hbus_console.access.permissions import Actor
 from hbus_console.accounts.models import User
+from hbus_console.audit.models import AuditEntry
 from hbus_console.pipelines.live import cells
 from hbus_console.pipelines.models import LakeQuery, SavedQuery
 from hbus_console.pipelines.queries import reading, saving
@@ -133,3 +135,42 @@ def test_why_it_failed_may_quote_a_value_and_is_told_as_a_result_is(
     assert "g7" not in reading.error_of(archived, query)
     client.force_login(User.objects.get(username="gov"))
     assert "g7" not in client.get(f"/api/v1/queries/{query.pk}").json()["failure"]
+
+
+def test_a_name_that_is_taken_is_saved_over_only_by_whoever_opened_it(archived: Actor, client: Client) -> None:
+    """Found by a stranger: a new one took the place of another team's, and its owner, without a word."""
+    client.force_login(User.objects.get(username="gov"))
+    name, address = "booking.taken", "/archive/query/save/"
+    first = saving.save_query(archived, name, WantedSaved("SELECT 1", "Who books", "Bookings"))
+
+    def sent(sql: str, **more: str) -> dict[str, str]:
+        return {"name": name, "sql": sql, "description": "Who books", "owner": "Bookings", **more}
+
+    page = client.post(address, sent("SELECT 2", owner=""), follow=True).content.decode()
+    assert says(page, "booking.taken is the name of a query of Bookings.")
+    with pytest.raises(BadInput) as refused:
+        saving.save_query(archived, name, WantedSaved("SELECT 2"))
+    assert refused.value.field == "name"
+    opened = client.get(f"/archive/query/?saved={name}").content.decode()
+    was = saving.mark_of(first)
+    for field, value in (("replaces", name), ("was", was.replace("+", "&#x2B;"))):
+        assert f'name="{field}" value="{value}"' in opened or f'name="{field}" value="{was}"' in opened
+    client.post(address, sent("SELECT 3", replaces="booking.other", was=was))
+    assert SavedQuery.objects.get().sql == "SELECT 1"
+    client.post(address, sent("SELECT 3", replaces=name, was=was))
+    # From what it was when it was opened, and that is not what it is.
+    client.post(address, sent("SELECT 4", replaces=name, was=was))
+    now = SavedQuery.objects.select_related("team").get()
+    assert (now.sql, now.description, now.team and now.team.name) == ("SELECT 3", "Who books", "Bookings")
+    entry = AuditEntry.objects.filter(action="query.save").latest("seq")
+    assert (entry.before["sql"], entry.after["sql"]) == ("SELECT 1", "SELECT 3")
+
+
+def test_a_put_replaces_and_keeps_what_it_does_not_say(archived: Actor, client: Client) -> None:
+    client.force_login(User.objects.get(username="gov"))
+    saving.save_query(archived, "booking.n", WantedSaved("SELECT 1", "Who books", "Bookings"))
+    told = client.put("/api/v1/queries/saved/booking.n", {"sql": "SELECT 2"}, content_type="application/json").json()
+    assert (told["sql"], told["description"], told["owner"]) == ("SELECT 2", "Who books", "Bookings")
+    bare = {"sql": "SELECT 2", "description": "", "owner": ""}
+    told = client.put("/api/v1/queries/saved/booking.n", bare, content_type="application/json").json()
+    assert (told["description"], told["owner"]) == ("", "")
