@@ -19,7 +19,7 @@ JOB_DELETE = Act("job.delete", Role.GOVERNOR, "delete jobs", about=JOB)
 
 FEATURE = Feature(
     name="jobs",
-    offers=("models", "services.draft", "services.jobs", "services.triggering"),
+    offers=("models", "services.draft", "services.jobs", "services.triggering", "waiting"),
     menu=(
         MenuEntry("jobs", "Jobs", "outline/clock", "jobs:list", "j", "Time", 10),
         MenuEntry("runs", "Runs", "outline/player-play", "jobs:runs", "n", "Time", 20),

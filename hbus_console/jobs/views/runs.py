@@ -15,14 +15,13 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
 from engine.core.errors import BadInput, NotThere
-from engine.cron.slots.job import JobPolicy, Overlap
+from engine.cron.slots.job import JobPolicy
 from engine.cron.slots.steps import RunState, SlotKey
 from engine.cron.subjects import job_subject
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import Actor, allows
 from hbus_console.access.scopes import namespace_q
 from hbus_console.access.web import actor, console_view
-from hbus_console.jobs.busy import Busy, busy_with
 from hbus_console.jobs.drawing import tone_of_run
 from hbus_console.jobs.feature import JOB_RELEASE, JOB_RUN
 from hbus_console.jobs.following import followers_seen, key_after, parts_of, upstream_of
@@ -41,10 +40,10 @@ from hbus_console.jobs.services.secrets import target_for
 from hbus_console.jobs.services.triggering import Trigger, run_of
 from hbus_console.jobs.services.work import schema_of
 from hbus_console.jobs.shown_progress import shown_progress
-from hbus_console.jobs.tags import full_tags, words_of_full
 from hbus_console.jobs.told_runs import goes_on_after, stands
 from hbus_console.jobs.unseen import Asked, asked
 from hbus_console.jobs.views.trigger_sheet import trigger_sheet
+from hbus_console.jobs.waiting import waits_for
 from hbus_console.jobs.wall import on_wall
 from hbus_console.ui import formats
 from hbus_console.ui.curl import CurlRequest
@@ -110,7 +109,7 @@ def run(request: HttpRequest, job: str, run_id: int) -> HttpResponse:
         "upstream": upstream,
         "upstream_stands": stands(upstream.state) if upstream else "",
         "parts": [(each, leases.standing(each)) for each in parts],
-        "waits_for": None if elsewhere else _waits_for(who, row, said, now_us),
+        "waits_for": None if elsewhere else waits_for(who, row, said, now_us),
         "followers": followers,
         "acts_as": words_of_identity(said.get("acts_as", "")),
         "lease_key": slots.lease_key(row.pk),
@@ -199,26 +198,6 @@ def _shows(run: JobRun, told: Iterable[str], who: Actor, said: Mapping[str, Any]
 def _is_of_spark(said: Mapping[str, Any]) -> bool:
     """Whether its version is of that kind, or, once the job is deleted, may have been."""
     return bool(said.get("kind", WorkName.SPARK) == WorkName.SPARK)
-
-
-def _waits_for(who: Actor, run: JobRun, said: Mapping[str, Any], now_us: int) -> Busy | None:
-    """What a run that is claimed waits for now; of another nothing."""
-    if run.state != RunState.CLAIMED:
-        return None
-    if run.not_before_us > now_us:
-        return Busy("its time", at_ms=run.not_before_us // 1_000)
-    return Busy(_room(run, said)) if run.waits else busy_with(who, run)
-
-
-def _room(run: JobRun, said: Mapping[str, Any]) -> str:
-    """What one waits for that was told to wait."""
-    running = JobRun.objects.filter(job=run.job, ended_us=None, state=RunState.RUNNING)
-    if said.get("overlap") != Overlap.RUN and (other := running.filter(part=run.part).first()):
-        return f"the end of run {other.pk}"
-    if full := full_tags(said.get("tags", "").split()):
-        return words_of_full(full)
-    most = said.get("most_at_once")
-    return f"room: {running.count():,} of {most:,} of its runs run" if most else "its turn"
 
 
 def _typed(form: QueryDict, row: Job) -> dict[str, Any]:

@@ -13,11 +13,14 @@ from engine.core.errors import BadInput, Conflict, HbusError, NotThere
 from engine.core.numbers import whole
 from engine.pipeline.lake.errors import LakeDamaged
 from engine.pipeline.query.spec import USUAL_ROWS, USUAL_SECONDS
-from hbus_console.access.permissions import SOMEWHERE, allows
+from hbus_console.access.acts import VIEW
+from hbus_console.access.permissions import SOMEWHERE, Actor, allows
 from hbus_console.access.web import actor, console_view
+from hbus_console.jobs.models import JobRun
+from hbus_console.jobs.waiting import waits_for_of
 from hbus_console.messages.feature import PAYLOAD_REVEAL
 from hbus_console.pipelines.audits.exporting import csv_line
-from hbus_console.pipelines.feature import QUERY_RUN, QUERY_SAVE
+from hbus_console.pipelines.feature import QUERY_JOB, QUERY_RUN, QUERY_SAVE
 from hbus_console.pipelines.models import LakeQuery, SavedQuery
 from hbus_console.pipelines.queries.asking import WantedQuery, ask_query, cancel_query
 from hbus_console.pipelines.queries.chart import chart_of, is_number
@@ -34,7 +37,7 @@ from hbus_console.pipelines.queries.views_of import COLUMNS
 from hbus_console.pipelines.the_lake import lake
 from hbus_console.ui import forms
 from hbus_console.ui.curl import CurlRequest
-from hbus_console.ui.pages import act
+from hbus_console.ui.pages import act, clock
 
 #: Rows that the page shows, those of the history, and saved ones; the CSV has all rows.
 MOST_SHOWN, MOST_HISTORY, MOST_SAVED = 200, 30, 200
@@ -127,6 +130,13 @@ def _given(asked: LakeQuery | None, opened: SavedQuery | None) -> Mapping[str, s
     return {"sql": opened.sql if opened else _EXAMPLE}
 
 
+def _run_seen(who: Actor, asked: LakeQuery) -> JobRun | None:
+    """Its run, for whoever sees runs of that job."""
+    if asked.run is None or not allows(who, VIEW, QUERY_JOB):
+        return None
+    return JobRun.objects.filter(pk=asked.run).first()
+
+
 def _page(
     request: HttpRequest,
     asked: LakeQuery | None,
@@ -142,13 +152,17 @@ def _page(
         there, damage = [], error
     state = told_state(asked) if asked else ""
     answer = answer_of(who, asked) if asked else None
+    is_open = state in ("waiting", "running")
+    run_seen = _run_seen(who, asked) if asked and is_open else None
     numeric = [is_number(column) for column in answer.columns] if answer else []
     context = {
         "nav": "archive",
         "asked": asked,
         "state": state,
         "tone": _TONES.get(state, ""),
-        "is_open": state in ("waiting", "running"),
+        "is_open": is_open,
+        "run_seen": run_seen,
+        "waits_for": waits_for_of(who, run_seen, clock.now_ms() * 1_000) if run_seen else None,
         "answer": answer,
         "failure": error_of(who, asked) if asked else "",
         "heads": list(zip(answer.columns, numeric, strict=True)) if answer else [],

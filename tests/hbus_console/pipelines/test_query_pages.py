@@ -12,8 +12,10 @@ from engine.core.errors import BadInput
 from engine.pipeline.lake.state import Kind
 from engine.pipeline.query.sealed import columns_of
 from hbus_console.access.permissions import Actor
+from hbus_console.accounts.actors import actor_of
 from hbus_console.accounts.models import User
 from hbus_console.audit.models import AuditEntry
+from hbus_console.pipelines.feature import QUERY_JOB
 from hbus_console.pipelines.live import cells
 from hbus_console.pipelines.models import LakeQuery, SavedQuery
 from hbus_console.pipelines.queries import reading, saving
@@ -21,7 +23,7 @@ from hbus_console.pipelines.queries.asking import WantedQuery, ask_query
 from hbus_console.pipelines.queries.saving import WantedSaved
 from hbus_console.pipelines.queries.views_of import COLUMNS
 from hbus_console.topics.models import Topic
-from tests.hbus_console.pipelines.conftest import TOPIC
+from tests.hbus_console.pipelines.conftest import TOPIC, MakeUser
 from tests.hbus_console.pipelines.querying import GUESTS, archive_both, work
 from tests.hbus_console.words import says
 
@@ -174,3 +176,21 @@ def test_a_put_replaces_and_keeps_what_it_does_not_say(archived: Actor, client: 
     bare = {"sql": "SELECT 2", "description": "", "owner": ""}
     told = client.put("/api/v1/queries/saved/booking.n", bare, content_type="application/json").json()
     assert (told["description"], told["owner"]) == ("", "")
+
+
+def test_one_that_waits_says_what_for_and_leads_to_its_run_where_that_is_seen(
+    archived: Actor, client: Client, make_user: MakeUser
+) -> None:
+    client.force_login(User.objects.get(username="gov"))
+    query = ask_query(archived, WantedQuery("SELECT 1"))
+    page = client.get(f"/archive/query/?id={query.pk}").content.decode()
+    assert says(page, "waits for a worker")
+    assert says(page, "it is ended 10 s after it begins")
+    assert f"/jobs/{QUERY_JOB}/runs/{query.run}/" in page
+    scoped = make_user("viewer", "payment.*", "pat")
+    query = ask_query(actor_of(scoped), WantedQuery("SELECT 1"))
+    client.force_login(scoped)
+    page = client.get(f"/archive/query/?id={query.pk}").content.decode()
+    assert says(page, "it is ended 10 s after it begins")
+    assert not says(page, "waits for")
+    assert f"/runs/{query.run}/" not in page
