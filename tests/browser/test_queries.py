@@ -64,3 +64,15 @@ def test_on_a_telephone_a_wide_answer_scrolls_by_itself(console: Console, new_pa
     expect(result.locator("tbody tr")).to_have_count(3)
     assert result.evaluate("it => it.scrollWidth > it.clientWidth")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_what_stands_in_the_editor_is_what_is_saved(query: Page) -> None:
+    """Found by a stranger: the sheet had, and saved, what the page was loaded with."""
+    query.locator("#sql").fill("SELECT 42 AS typed")
+    query.get_by_role("button", name="Save…").click()
+    expect(query.get_by_label("Statement", exact=True).last).to_have_value("SELECT 42 AS typed")
+    query.get_by_label("Name", exact=True).fill("booking.typed")
+    query.locator("#save-query-why").fill("the browser test keeps it")
+    query.get_by_role("button", name="Save it").click()
+    query.get_by_role("link", name="booking.typed").click()
+    expect(query.locator("#sql")).to_have_value("SELECT 42 AS typed")

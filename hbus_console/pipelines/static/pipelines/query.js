@@ -4,3 +4,9 @@ document.addEventListener("keydown", (event) => {
   event.preventDefault();
   event.target.form.requestSubmit();
 });
+
+// What is saved is what stands in the editor when the sheet opens, not what the page was loaded with.
+document.addEventListener("beforetoggle", (event) => {
+  if (event.target.id !== "save-query" || event.newState !== "open") return;
+  document.getElementById("saved-sql").value = document.getElementById("sql").value;
+}, true);
