@@ -151,6 +151,7 @@ class Command(BaseCommand):
         else:
             say(f"The audit is NOT clean: {proof.verdict}.")
         say(f"  Look at it: {console_url()}/audits/{proof.audit}/")
+        say(f"  And at its charts: {console_url()}/topics/booking.created/history/")
 
     def _tell_figures(self, drawn: list[figures.Figure]) -> None:
         say = self.stdout.write
