@@ -48,3 +48,16 @@ class EntryDamaged(StateLost):
     """Bytes in a ledger that are no entry of ours, or not the ones that were written."""
 
     title = "Damaged entry"
+
+
+def not_there(number: int) -> NoSuchLedger:
+    return NoSuchLedger(f"There is no ledger {number}.", remedy="Read the shard's metadata again.")
+
+
+def no_more(number: int, *, fenced: bool) -> HbusError:
+    """Why nothing can be appended to a ledger that is closed."""
+    if fenced:
+        return LedgerFenced(
+            f"Ledger {number} was fenced while it was written.", remedy="Recover it, and go on in a new one."
+        )
+    return LedgerClosed(f"Ledger {number} is closed.", remedy="Go on in a new one.")

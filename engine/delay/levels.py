@@ -84,10 +84,6 @@ class Watermarks(NamedTuple):
     day: int
     week: int
 
-    def of(self, level: Level) -> int:
-        """The highest closed bucket of a coarse level."""
-        return self[level - 1]
-
     def closes(self, bucket: TimeBucket) -> bool:
         """Whether it is closed by them: nothing new goes there. Minutes are never closed by a watermark."""
         return bucket.level is not Level.L0M and bucket.number <= self[bucket.level - 1]
@@ -127,11 +123,6 @@ def route(due_ms: int, now_ms: int, marks: Watermarks) -> TimeBucket:
         if number > marks[level - 1]:
             return TimeBucket(level, number)
     return TimeBucket(Level.L0M, at // MINUTE_MS)
-
-
-def places(due_ms: int) -> list[TimeBucket]:
-    """Every bucket that a message due then may lie in, unless it was overdue when it was written."""
-    return [TimeBucket(level, due_ms // _SIZES[level]) for level in Level]
 
 
 def most_live(horizon_ms: int) -> int:

@@ -6,8 +6,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from engine.core.errors import HbusError
-from engine.delay.errors import LedgerClosed, LedgerFenced, NoSuchLedger
+from engine.delay.errors import NoSuchLedger, no_more, not_there
 from engine.delay.ledgers.contract import PAGE_BYTES, AppendOutcome, LedgerAbout, LedgerInfo
 from engine.delay.ledgers.metadata import ShardChange, ShardMetadata, changed, insist_current, insist_newer
 
@@ -129,19 +128,6 @@ class ModelEngine:
     def open(self, shard: str) -> ModelLedgers:
         with self._lock:
             return self._shards.setdefault(shard, ModelLedgers(shard))
-
-
-def not_there(number: int) -> NoSuchLedger:
-    return NoSuchLedger(f"There is no ledger {number}.", remedy="Read the shard's metadata again.")
-
-
-def no_more(number: int, *, fenced: bool) -> HbusError:
-    """Why nothing can be appended to a ledger that is closed."""
-    if fenced:
-        return LedgerFenced(
-            f"Ledger {number} was fenced while it was written.", remedy="Recover it, and go on in a new one."
-        )
-    return LedgerClosed(f"Ledger {number} is closed.", remedy="Go on in a new one.")
 
 
 def _info(number: int, ledger: ModelLedger) -> LedgerInfo:

@@ -16,16 +16,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
 
 from engine.core.error_text import text_of, words_of
 from engine.core.errors import OutcomeUnknown, StateLost, Unavailable
 from engine.core.prepared import prepared
-from engine.delay.errors import NoSuchLedger
+from engine.delay.errors import NoSuchLedger, no_more, not_there
 from engine.delay.ledgers.contract import PAGE_BYTES, AppendOutcome, LedgerAbout, LedgerInfo
-from engine.delay.ledgers.memory import no_more, not_there
 from engine.delay.ledgers.metadata import (
     LedgerRef,
     Refs,
@@ -36,8 +34,6 @@ from engine.delay.ledgers.metadata import (
     insist_newer,
 )
 from engine.delay.levels import Watermarks, bucket_at
-
-T = TypeVar("T")
 
 #: How long a process waits for another's transaction before it says that the store is away, in seconds.
 BUSY_S = 5.0

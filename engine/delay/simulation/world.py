@@ -350,8 +350,8 @@ _ACTS: list[Callable[[DelayWorld, DelayNode, DelayShard], None]] = [
 ]
 
 
-def play(seed: int, world: type[DelayWorld] = DelayWorld) -> tuple[DelayWorld, list[str]]:
+def play(seed: int) -> tuple[DelayWorld, list[str]]:
     """Live through the history of ``seed``; what its judge has to say of it, which should be nothing."""
-    lived = world(seed)
+    lived = DelayWorld(seed)
     lived.play()
     return lived, list(lived.judge.at_the_end())

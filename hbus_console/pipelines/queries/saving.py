@@ -13,7 +13,7 @@ from engine.pipeline.query.running import run_query
 from engine.pipeline.query.spec import MOST_SQL, QuerySpec
 from hbus_console import checks
 from hbus_console.access.acts import VIEW
-from hbus_console.access.permissions import Actor, allows, require
+from hbus_console.access.permissions import Actor, require
 from hbus_console.access.scopes import namespace_q
 from hbus_console.audit.services import record
 from hbus_console.pipelines.feature import QUERY_SAVE
@@ -127,11 +127,6 @@ def delete_saved(actor: Actor, name: str, reason: str) -> None:
     with transaction.atomic():
         record(actor, "query.delete", found.subject, reason=checks.reason(reason, required=False), before=_told(found))
         found.delete()
-
-
-def may_save(actor: Actor, name: str) -> bool:
-    """Whether ``actor`` may change the one of that name."""
-    return allows(actor, QUERY_SAVE, name)
 
 
 def _told(query: SavedQuery) -> dict[str, str]:

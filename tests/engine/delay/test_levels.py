@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
 
 from engine.core.errors import BadInput
@@ -23,7 +21,6 @@ from engine.delay.levels import (
     insist_within,
     last_whole_tick,
     most_live,
-    places,
     route,
     watermarks_at,
 )
@@ -72,14 +69,6 @@ def test_a_clock_that_goes_back_opens_nothing() -> None:
         for distance in (3 * HOUR_MS, 3 * DAY_MS, 3 * WEEK_MS):
             assert not marks.closes(route(NOW - back + distance, NOW - back, marks))
     assert marks.advanced(NOW + HOUR_MS) == Watermarks(marks.hour + 1, marks.day, marks.week)
-
-
-def test_wherever_it_goes_is_among_its_places() -> None:
-    rng = random.Random(1)
-    for _ in range(2_000):
-        now = rng.randrange(NOW, NOW + 3 * WEEK_MS)
-        due = now + rng.randrange(DEFAULT_HORIZON_MS)
-        assert route(due, now, watermarks_at(now)) in places(due)
 
 
 def _live(now: int, horizon_ms: int) -> set[TimeBucket]:
