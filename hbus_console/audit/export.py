@@ -25,6 +25,7 @@ from hbus_console.audit.services import content, record
 from hbus_console.audit.sides import shown
 from hbus_console.audit.subjects import LOG
 from hbus_console.audit.trail import Filter, narrowed
+from hbus_console.csv_text import neutral
 
 #: Entries read and sent at once.
 BATCH = 1_000
@@ -48,8 +49,6 @@ COLUMNS = (
     "previous_hash",
     "hash",
 )
-#: What a spreadsheet takes for the beginning of a formula.
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 @dataclass(frozen=True)
@@ -123,11 +122,6 @@ def as_json(entry: AuditEntry) -> dict[str, Any]:
     """An entry as the API and the JSON lines give it: what the hash covers, and the hashes. It is one of
     :func:`~.sides.shown`: where something is hidden by now, the hash covers what stands in the log."""
     return {**content(entry), "previous_hash": entry.previous_hash, "hash": entry.hash}
-
-
-def neutral(cell: str) -> str:
-    """A CSV cell that no spreadsheet runs: what looks like a formula gets an apostrophe in front."""
-    return f"'{cell}" if cell.startswith(_FORMULA) else cell
 
 
 async def _asynchronous(chunks: Iterator[bytes]) -> AsyncIterator[bytes]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -15,6 +13,7 @@ from engine.pipeline.audit.checks import CHECK_OF
 from engine.pipeline.audit.findings import Finding
 from engine.pipeline.audit.report import TopicAudit
 from hbus_console.access.permissions import Actor
+from hbus_console.csv_text import csv_line
 from hbus_console.messages.sizes import tells_sizes
 from hbus_console.pipelines.audits.reading import SeenAudit, seen_as, sees_whole
 from hbus_console.pipelines.audits.signing import public_key, signed
@@ -30,8 +29,6 @@ _COLUMNS = (
 )
 #: What :class:`~engine.pipeline.audit.report.Amount` is told of, in the whole and in each window.
 _AMOUNTS = ("published", "archived", "replayed")
-#: What a spreadsheet would take for a formula.
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def as_json(audit: SeenAudit, who: Actor) -> bytes:
@@ -137,14 +134,3 @@ def _told(finding: Finding) -> tuple[object, ...]:
         *(CHECK_OF[finding.kind].name, finding.kind.value, finding.severity.value, finding.count),
         *(finding.subscription, finding.says, finding.why, " ".join(sample.named for sample in finding.samples)),
     )
-
-
-def csv_line(values: Sequence[object]) -> str:
-    """As a spreadsheet reads it, and takes no text for a formula."""
-    made = io.StringIO()
-    csv.writer(made).writerow([_harmless(value) for value in values])
-    return made.getvalue()
-
-
-def _harmless(value: object) -> object:
-    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value

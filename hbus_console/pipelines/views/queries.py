@@ -16,10 +16,10 @@ from engine.pipeline.query.spec import USUAL_ROWS, USUAL_SECONDS
 from hbus_console.access.acts import VIEW
 from hbus_console.access.permissions import SOMEWHERE, Actor, allows
 from hbus_console.access.web import actor, console_view
+from hbus_console.csv_text import csv_line
 from hbus_console.jobs.models import JobRun
 from hbus_console.jobs.waiting import waits_for_of
 from hbus_console.messages.feature import PAYLOAD_REVEAL
-from hbus_console.pipelines.audits.exporting import csv_line
 from hbus_console.pipelines.feature import QUERY_JOB, QUERY_RUN, QUERY_SAVE
 from hbus_console.pipelines.models import LakeQuery, SavedQuery
 from hbus_console.pipelines.queries.asking import WantedQuery, ask_query, cancel_query

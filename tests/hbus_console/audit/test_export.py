@@ -16,9 +16,10 @@ from hbus_console.access.acts import Role
 from hbus_console.access.permissions import SYSTEM, Actor, Forbidden, ScopedRole
 from hbus_console.audit import chain
 from hbus_console.audit import export as exports
-from hbus_console.audit.export import COLUMNS, export, neutral, streamed
+from hbus_console.audit.export import COLUMNS, export, streamed
 from hbus_console.audit.models import AuditEntry
 from hbus_console.audit.trail import Filter
+from hbus_console.csv_text import neutral
 
 Write = Callable[..., list[AuditEntry]]
 
