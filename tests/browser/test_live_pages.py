@@ -338,6 +338,19 @@ def test_a_page_read_while_the_store_was_away_is_read_again_before_it_says_live(
     expect(indicator).to_contain_text("Live")
 
 
+def listening(console: Console, new_page: Callable[..., Watched], path: str) -> tuple[Page, list[Route]]:
+    """A page that hears what the test says and whose clock stands still, and its readings, which are held."""
+    page = new_page().page
+    page.add_init_script(HEAR_THE_TEST)
+    page.clock.install()
+    page.goto(f"{console.url}{path}")
+    held: list[Route] = []
+    page.route(f"**{path}", lambda route: held.append(route))  # noqa: PLW0108 - a builtin takes no mark
+    page.clock.pause_at(datetime.now() + timedelta(hours=1))  # noqa: DTZ005 - the clock of the browser
+    page.evaluate("document.body.addEventListener('hbus:refreshed', () => { document.body.dataset.read = ''; })")
+    return page, held
+
+
 def asked(page: Page, held: list[Route], steps: int = 60) -> Route:
     """The next reading of the page, after at most so many half seconds of its clock."""
     for _ in range(steps):
@@ -348,14 +361,7 @@ def asked(page: Page, held: list[Route], steps: int = 60) -> Route:
 
 
 def test_a_page_that_hung_once_is_read_again_soon(console: Console, new_page: Callable[..., Watched]) -> None:
-    page = new_page().page
-    page.add_init_script(HEAR_THE_TEST)
-    page.clock.install()
-    page.goto(f"{console.url}/topics/")
-    held: list[Route] = []
-    page.route("**/topics/", lambda route: held.append(route))  # noqa: PLW0108 - a builtin takes no mark
-    page.clock.pause_at(datetime.now() + timedelta(hours=1))  # noqa: DTZ005 - the clock of the browser
-    page.evaluate("document.body.addEventListener('hbus:refreshed', () => { document.body.dataset.read = ''; })")
+    page, held = listening(console, new_page, "/topics/")
 
     def read(route: Route) -> None:
         page.evaluate("delete document.body.dataset.read")
@@ -375,14 +381,7 @@ def test_a_page_that_hung_once_is_read_again_soon(console: Console, new_page: Ca
 def test_a_page_that_takes_long_is_read_at_once_when_somebody_falls_silent(
     console: Console, new_page: Callable[..., Watched]
 ) -> None:
-    page = new_page().page
-    page.add_init_script(HEAR_THE_TEST)
-    page.clock.install()
-    page.goto(f"{console.url}/subscriptions/")
-    held: list[Route] = []
-    page.route("**/subscriptions/", lambda route: held.append(route))  # noqa: PLW0108 - a builtin takes no mark
-    page.clock.pause_at(datetime.now() + timedelta(hours=1))  # noqa: DTZ005 - the clock of the browser
-    page.evaluate("document.body.addEventListener('hbus:refreshed', () => { document.body.dataset.read = ''; })")
+    page, held = listening(console, new_page, "/subscriptions/")
     # The first began before the clock leapt.
     asked(page, held).continue_()
     expect(page.locator("body[data-read]")).to_have_count(1)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime, timedelta
 
-from playwright.sync_api import Page, Route, expect
+from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Console, Watched
-from tests.browser.test_live_pages import HEAR_THE_TEST, asked, began, hear, tell
+from tests.browser.test_live_pages import asked, began, hear, listening, tell
 
 
 def moment(page: Page) -> str:
@@ -21,14 +20,7 @@ def moment(page: Page) -> str:
 def test_a_page_says_of_no_moment_after_a_change_that_it_was_what_a_reload_would_show(
     console: Console, new_page: Callable[..., Watched]
 ) -> None:
-    page = new_page().page
-    page.add_init_script(HEAR_THE_TEST)
-    page.clock.install()
-    page.goto(f"{console.url}/topics/")
-    held: list[Route] = []
-    page.route("**/topics/", lambda route: held.append(route))  # noqa: PLW0108 - a builtin takes no mark
-    page.clock.pause_at(datetime.now() + timedelta(hours=1))  # noqa: DTZ005 - the clock of the browser
-    page.evaluate("document.body.addEventListener('hbus:refreshed', () => { document.body.dataset.read = ''; })")
+    page, held = listening(console, new_page, "/topics/")
     # The first began before the clock leapt, and seems to have taken long.
     for _ in range(2):
         page.evaluate("delete document.body.dataset.read")
@@ -54,5 +46,13 @@ def test_a_page_says_of_no_moment_after_a_change_that_it_was_what_a_reload_would
     assert moment(page) in ("", changed)
     page.evaluate("delete document.body.dataset.read")
     slow.continue_()
+    expect(page.locator("body[data-read]")).to_have_count(1)
+    assert moment(page) > changed
+    # No look has come since: it was read, which says of when it is.
+    tell(page, ["topic:anything"])
+    changed = moment(page)
+    page.clock.run_for(1_000)
+    page.evaluate("delete document.body.dataset.read")
+    (held.pop() if held else asked(page, held)).continue_()
     expect(page.locator("body[data-read]")).to_have_count(1)
     assert moment(page) > changed

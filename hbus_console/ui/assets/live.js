@@ -323,7 +323,7 @@
       readAt = begun;
       if (doubted > readAt) due = true;
       unmet = later;
-      trueAt = unmet ? asked : heardAt;
+      trueAt = unmet ? asked : Math.max(asked, heardAt);
       standing.trouble = "";
       standing.gone = false;
       htmx.process(page);
