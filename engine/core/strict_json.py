@@ -18,7 +18,7 @@ from engine.core.nesting import DEEPEST, too_deep
 MOST_VALUES = 200_000
 #: More digits than every reader takes of a whole number.
 _TOO_LARGE = 10**4_300
-#: How many values a person may type: each costs some microseconds to read, while nobody else is served.
+#: How many values a person may type, or send at once: each costs microseconds to read, while nobody else is served.
 MOST_TYPED = 100_000
 #: NUL, which PostgreSQL keeps in no text, and lone surrogates, which UTF-8 cannot say.
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")

@@ -24,6 +24,11 @@ class AuditVerdict(StrEnum):
     #: Nothing is wrong so far, and not everything is there yet.
     OPEN = "open"
 
+    def says_anything(self, messages: int) -> bool:
+        """Of something with so many messages that are judged. Of what is open and has none nobody knows yet what
+        happened."""
+        return self is not AuditVerdict.OPEN or messages > 0
+
 
 WORST_FIRST = (AuditVerdict.WRONG, AuditVerdict.OPEN, AuditVerdict.EXPLAINED, AuditVerdict.CLEAN)
 

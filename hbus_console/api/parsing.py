@@ -12,10 +12,7 @@ from rest_framework.parsers import BaseParser
 from engine.core.errors import BadInput
 from engine.core.json_values import holds_more_than
 from engine.core.nesting import DEEPEST, too_deep
-from engine.core.strict_json import why_no_json
-
-#: How many values a body may hold. Each costs some microseconds to read, whatever it says, while nobody else is served.
-MOST_VALUES = 100_000
+from engine.core.strict_json import MOST_TYPED, why_no_json
 
 
 def bounded(stream: Any) -> bytes:
@@ -40,7 +37,7 @@ class JsonBody(BaseParser):
 
     def parse(self, stream: Any, media_type: str | None = None, parser_context: Any = None) -> Any:
         body = bounded(stream)
-        refuse_more_values(body, MOST_VALUES)
+        refuse_more_values(body, MOST_TYPED)
         if too_deep(body):
             raise BadInput(f"The body nests deeper than {DEEPEST} levels.", remedy="Flatten it.")
         try:

@@ -93,8 +93,7 @@ class Bulk:
             asked: dict[str, Any] = {**chosen, "upto": upto}
             if "fingerprint" in chosen:
                 # Without what varies from letter to letter: a title is kept for good, and what it shows may be masked
-                # tomorrow.
-                # Whatever became of them: while one chooses others may decide them all.
+                # tomorrow. Whatever became of them: while one chooses others may decide them all.
                 causes = self._chosen(actor, asked).order_by("-pk").exclude(cause="")
                 asked["named"] = causes.values_list("cause", flat=True).first() or "no cause recorded"
             return self._leaving(actor, asked)

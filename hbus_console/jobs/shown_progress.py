@@ -58,8 +58,9 @@ def shown_progress(run: JobRun, kept: KeptProgress | None, timeout_s: int, now_u
     """``None`` where there is nothing to see. ``timeout_s``: how long an attempt may take; 0: as long as it does."""
     if kept is None or not kept.said.has_begun:
         return None
-    said, moves = kept.said, run.state == RunState.RUNNING and kept.attempt == run.attempt
-    cut_off = not moves and not (run.state == RunState.DONE and kept.attempt == run.attempt)
+    said, of_this = kept.said, kept.attempt == run.attempt
+    moves = of_this and run.state == RunState.RUNNING
+    cut_off = not (moves or (of_this and run.state == RunState.DONE))
     # Times are of the driver's machine, and so is when it told them: no other clock is asked.
     stages = [_line(stage, kept.at_us, moves=moves) for stage in said.stages]
     return ShownProgress(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import partial
+from typing import NamedTuple
 
 import structlog
 from django.conf import settings
@@ -45,6 +46,16 @@ CLOSE_MS = 2_000
 TICK_S = 3.0
 
 _log = structlog.get_logger(__name__)
+
+
+class _Span(NamedTuple):
+    """What is looked at of one topic, epoch milliseconds."""
+
+    #: From then on the ledger has all that it was told.
+    since_ms: int
+    until_ms: int
+    #: From then on the topic may have lain elsewhere; ``None``: it was never moved.
+    elsewhere_ms: int | None
 
 
 class EvidenceCheck:
@@ -93,8 +104,9 @@ class EvidenceCheck:
         turns: dict[str, Callable[[], bool]] = {}
         for row in sorted(rows, key=lambda each: each.until_ms):
             transport = topics[row.topic]
-            made_ms = round(moved[row.topic].timestamp() * 1000) if row.topic in moved else None
-            piece = partial(next, self._pieces(row, transport, (since_ms, made_ms, until_ms), silent), False)
+            elsewhere_ms = round(moved[row.topic].timestamp() * 1000) if row.topic in moved else None
+            span = _Span(since_ms, until_ms, elsewhere_ms)
+            piece = partial(next, self._pieces(row, transport, span, silent), False)
             turns[row.topic] = partial(_turn, parts, row.topic, piece, transport)
         self._turns.take(turns, lambda: self._clock.monotonic() - started < TICK_S)
         # Most topics are, at most times: together they cost two statements.
@@ -108,21 +120,19 @@ class EvidenceCheck:
                 _log.info("messages of which nobody had told", topic=row.topic, count=row.found - found)
         parts.tell()
 
-    def _pieces(
-        self, row: LedgerCheck, transport: str, times: tuple[int, int | None, int], silent: list[LedgerCheck]
-    ) -> Iterator[bool]:
+    def _pieces(self, row: LedgerCheck, transport: str, span: _Span, silent: list[LedgerCheck]) -> Iterator[bool]:
         """Goes on with one topic by a page each time. To ``silent`` comes a row where all is looked at and nothing was
-        there, which is left as it was. ``times``: since when the ledger has all, when the topic was made if it was
-        moved since, and up to when is looked."""
-        since_ms, made_ms, until_ms = times
+        there, which is left as it was."""
+        until_ms = span.until_ms
         opened = self._transport(transport)
         if not opened.capabilities.browse:
             return
         began_ms = opened.admin.began_ms(row.topic) if isinstance(opened.admin, TellsStanding) else 0
         if row.pk is None:
             # Before it began nothing was there that anybody could miss, unless it lay elsewhere then.
-            row.until_ms = max(row.until_ms, began_ms if made_ms is None else min(began_ms, made_ms))
-        since_ms = max(since_ms, began_ms)
+            elsewhere_ms = began_ms if span.elsewhere_ms is None else span.elsewhere_ms
+            row.until_ms = max(row.until_ms, min(began_ms, elsewhere_ms))
+        since_ms = max(span.since_ms, began_ms)
         if row.until_ms < since_ms:
             # The ledger has let go of what it had of that time: what it lacks there says nothing. Or the topic lay
             # elsewhere, or in a store that was emptied, and what it had then lies nowhere.

@@ -110,7 +110,7 @@ class AuditedTopic(models.Model):
     @property
     def is_judged(self) -> bool:
         """As :attr:`~engine.pipeline.audit.report.TopicAudit.is_judged` says."""
-        return self.verdict != AuditVerdict.OPEN.value or bool(self.archived or self.published)
+        return AuditVerdict(self.verdict).says_anything(self.archived + (self.published or 0))
 
     @property
     def subject(self) -> Subject:

@@ -31,10 +31,8 @@ from hbus_console.publishing.feature import PUBLISH
 from hbus_console.publishing.producer import shared_producer
 from hbus_console.publishing.services import charged
 from hbus_console.topics import catalog
+from hbus_console.topics.payloads import MOST_VALUES
 from hbus_console.wiring import bus
-
-#: How many values one request may hold: a thousand messages of five hundred.
-MOST_VALUES = 500_000
 
 
 class _Bytes(BaseParser):

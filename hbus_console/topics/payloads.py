@@ -17,7 +17,8 @@ from hbus_console.topics.masking import hides, is_masked, mask, masked
 if TYPE_CHECKING:
     from hbus_console.topics.models import Topic
 
-#: JSON of more values than that is shown as its text, or hidden whole: as many as one publish over HTTP may hold.
+#: How many values one publish over HTTP may hold: a thousand messages of five hundred. JSON of more is shown as its
+#: text, or hidden whole.
 MOST_VALUES = 500_000
 #: Why a body is none, to who may not be told where in it.
 NO_ENVELOPE = "It is no CloudEvents 1.0 envelope."

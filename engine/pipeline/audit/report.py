@@ -93,9 +93,9 @@ class TopicAudit(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def is_judged(self) -> bool:
-        """Whether it says anything. Of what is open and has no message nobody knows yet what happened."""
+        """Whether it says anything."""
         published = self.published.messages if self.published else 0
-        return self.verdict is not AuditVerdict.OPEN or bool(self.archived.messages or published)
+        return self.verdict.says_anything(self.archived.messages + published)
 
 
 class Report(msgspec.Struct, frozen=True, gc=False):

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from hbus_console.api.parsing import MOST_VALUES
-from hbus_console.publishing.api import MOST_VALUES as MOST_PUBLISHED
+from engine.core.strict_json import MOST_TYPED
+from hbus_console.topics.payloads import MOST_VALUES as MOST_PUBLISHED
 from tests.hbus_console.api.conftest import TOPIC, Caller
 
 pytestmark = pytest.mark.django_db(databases=["default", "ledger"], transaction=True)
@@ -20,11 +20,11 @@ pytestmark = pytest.mark.django_db(databases=["default", "ledger"], transaction=
 )
 def test_nobody_sends_more_values_than_are_read_at_once(program: Callable[..., Caller], method: str, path: str) -> None:
     call = program()
-    answer = call(method, path, {"a": [0] * MOST_VALUES})
+    answer = call(method, path, {"a": [0] * MOST_TYPED})
     assert answer.status_code == 422
     assert answer.json()["detail"].startswith("The body holds more than 100,000 values.")
     # What is fewer is read, and told of by its names.
-    assert "unknown field" in call(method, path, {"a": [0] * (MOST_VALUES - 1)}).json()["detail"]
+    assert "unknown field" in call(method, path, {"a": [0] * (MOST_TYPED - 1)}).json()["detail"]
 
 
 @pytest.mark.parametrize(
